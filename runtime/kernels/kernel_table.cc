@@ -1,0 +1,58 @@
+// Compiled without ISA flags: a test for AVX-512 must not itself use AVX-512.
+#include "runtime/kernels/kernel_table.h"
+
+#include <array>
+#include <cstdlib>
+#include <string>
+
+#include "runtime/kernels/cpu.h"
+
+namespace fold8::kernels {
+
+namespace reference { extern const KernelTable table; }
+namespace avx2 { extern const KernelTable table; }
+namespace avx512_vnni { extern const KernelTable table; }
+
+namespace {
+
+const std::array<Target, 3> kTargets = {{
+    {"avx512_vnni", [] { return cpu_features().avx512_vnni; }, &avx512_vnni::table},
+    {"avx2", [] { return cpu_features().avx2_fma; }, &avx2::table},
+    {"reference", [] { return cpu_features().avx2_fma; }, &reference::table},
+}};
+
+std::string runnable_names() {
+  std::string names;
+  for (const Target& t : kTargets)
+    if (t.cpu_can_run()) names += (names.empty() ? "" : ", ") + std::string(t.name);
+  return names.empty() ? "none" : names;
+}
+
+}  // namespace
+
+std::span<const Target> targets() { return kTargets; }
+
+Result<const Target*> find_target(std::string_view wanted) {
+  for (const Target& t : kTargets) {
+    if (t.name != wanted) continue;
+    if (!t.cpu_can_run())
+      return unsupported("target '" + std::string(wanted) + "' cannot run on this CPU (it can run: " + runnable_names() + ")");
+    return &t;
+  }
+  return invalid_argument("unknown target '" + std::string(wanted) + "'; this build knows avx512_vnni, avx2, reference");
+}
+
+Result<const Target*> select_target() {
+  if (!cpu_features().avx2_fma)
+    return unsupported("this CPU lacks AVX2 and FMA, which fold8 needs (Intel since Haswell 2013, AMD since Excavator 2015)");
+  if (const char* forced = std::getenv("FOLD8_TARGET"); forced != nullptr && *forced != '\0') {
+    auto target = find_target(forced);
+    if (!target.ok()) return in_context("FOLD8_TARGET", target.error());
+    return target;
+  }
+  for (const Target& t : kTargets)
+    if (t.cpu_can_run()) return &t;
+  return internal_error("no target");
+}
+
+}  // namespace fold8::kernels

@@ -1,0 +1,31 @@
+// One table of function pointers per instruction set, filled from kernels.inc, chosen once, forceable by name.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "runtime/core/result.h"
+#include "runtime/kernels/all_kernels.h"
+
+namespace fold8::kernels {
+
+struct KernelTable {
+#define FOLD8_KERNEL(name) name##_fn* name;
+#include "runtime/kernels/kernels.inc"
+#undef FOLD8_KERNEL
+};
+
+struct Target {
+  std::string_view name;         // "reference", "avx2", "avx512_vnni"
+  bool (*cpu_can_run)();
+  const KernelTable* kernels;
+};
+
+std::span<const Target> targets();                 // best first; the last is reference
+
+// The target FOLD8_TARGET names (an error if unknown or not runnable here), else the best this CPU can run.
+// reference, too, requires AVX2 and FMA: fold8 does not run on older CPUs, and says so.
+Result<const Target*> select_target();
+Result<const Target*> find_target(std::string_view name);
+
+}  // namespace fold8::kernels

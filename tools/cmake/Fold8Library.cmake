@@ -1,0 +1,31 @@
+# Flags shared by every translation unit of fold8, and helpers that declare libraries and tests.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_CXX_VISIBILITY_PRESET hidden)
+set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+
+find_package(Threads REQUIRED)
+
+add_library(fold8_flags INTERFACE)
+target_include_directories(fold8_flags INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT_BINARY_DIR})
+target_link_libraries(fold8_flags INTERFACE Threads::Threads)
+target_compile_options(fold8_flags INTERFACE
+  -Wall -Wextra
+  -ffp-contract=off              # the numeric contract: an FMA only where the source says fma
+  -fno-math-errno)
+if(FOLD8_WERROR)
+  target_compile_options(fold8_flags INTERFACE -Werror)
+endif()
+if(FOLD8_SANITIZE)
+  target_compile_options(fold8_flags INTERFACE -fsanitize=${FOLD8_SANITIZE} -fno-omit-frame-pointer)
+  target_link_options(fold8_flags INTERFACE -fsanitize=${FOLD8_SANITIZE})
+endif()
+
+# fold8_add_objects(NAME file...): an object library, linked into fold8_runtime or an offline library.
+function(fold8_add_objects name)
+  add_library(${name} OBJECT ${ARGN})
+  target_link_libraries(${name} PUBLIC fold8_flags)
+endfunction()
