@@ -1,0 +1,59 @@
+// Runs one model, one thread at a time. A run allocates nothing once a shape has been seen.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/core/result.h"
+#include "runtime/core/tensor.h"
+#include "runtime/exec/model.h"
+
+namespace fold8::exec {
+
+struct SessionOptions {
+  int threads = 1;               // 0: usable_cpus()
+  std::string engine = "fold8";  // or "onednn": the second engine, loaded on demand
+  int plan_cache = 16;           // shapes remembered (LRU)
+  bool keep_all = false;         // no buffer is reused: every value can be read after run() (reports, --dump)
+};
+
+// Called after each operator with each of its outputs (calibration, reports). Data is valid during the call.
+using Tap = std::function<Status(graph::ValueId, const TensorView&)>;
+
+struct StepProfile {
+  graph::NodeId node;
+  std::string name, op;
+  double microseconds = 0;       // of the last run
+  double macs = 0;
+  std::size_t bytes = 0;         // read and written
+};
+
+class Session {
+ public:
+  static Result<std::unique_ptr<Session>> create(std::shared_ptr<const Model> model, SessionOptions options = {});
+  ~Session();
+
+  const Model& model() const;
+  // Inputs in the graph's order, plain layout; checked against the model (rank, known extents, dtype; equal symbols must
+  // be equal extents). Errors name the input, what was given and what is expected.
+  Status run(const std::vector<TensorView>& inputs);
+  // Outputs of the last run, in the graph's order, plain layout; valid until the next run.
+  const std::vector<TensorView>& outputs() const;
+  // Any value of the last run, in plain layout (keep_all, or graph inputs/outputs/constants); copies.
+  Result<Tensor> value(graph::ValueId v) const;
+
+  void set_tap(Tap tap);
+  void enable_profile(bool on);
+  std::vector<StepProfile> profile() const;
+  std::size_t arena_bytes() const;         // of the current plan
+
+ private:
+  Session();
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace fold8::exec
