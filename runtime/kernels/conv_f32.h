@@ -4,26 +4,22 @@
 //              tap ascending in (kd, kh, kw), then c = 0 .. C-1, from +0; taps that fall on padding are skipped (or
 //              multiplied as +0: with finite weights the stored result is the same)
 //   then epilogue.h (multiplier null)
-// x: [batch, D, H, W, groups*C], pixels x_stride floats apart. Output row m = ((b*OD + d)*OH + h)*OW + w, column
-// n = g*N + j. w: pack_conv_f32, weights must be finite. Work is split by rows [row_begin, row_end) and panels
+// Geometry and output rows m: conv_shape.h; column n = g*N + j. x: [batch, D, H, W, groups*C], pixels x_stride floats
+// apart. w: pack_conv_f32, weights must be finite. Work is split by rows [row_begin, row_end) and panels
 // [panel_begin, panel_end) of groups * ceil(N/16); the split never changes a bit. y must not overlap x.
-// scratch: conv_f32_scratch_size(args) bytes, 64-byte aligned, one per thread, contents need not survive.
+// scratch: conv_f32_scratch_bytes(shape) bytes, 64-byte aligned, one per thread, contents need not survive.
 #pragma once
 
 #include <cstddef>
 
+#include "runtime/kernels/conv_shape.h"
 #include "runtime/kernels/epilogue.h"
 #include "runtime/kernels/pack_f32.h"
-#include "runtime/kernels/window.h"
 
 namespace fold8::kernels {
 
 struct ConvF32Args {
-  std::size_t batch = 1;
-  std::size_t in_channels = 0, out_channels = 0;  // of all groups together
-  std::size_t groups = 1;
-  Window window;
-  bool transposed = false;
+  ConvShape shape;
   const float* x = nullptr;
   std::size_t x_stride = 0;
   const float* w = nullptr;
@@ -34,9 +30,8 @@ struct ConvF32Args {
 };
 using conv_f32_fn = void(const ConvF32Args& args);
 
-std::size_t conv_f32_rows(const ConvF32Args& args);          // batch * output pixels
-std::size_t conv_f32_panels(const ConvF32Args& args);        // groups * ceil(N/16)
-std::size_t conv_f32_scratch_size(const ConvF32Args& args);  // bytes; looks at channels, groups and window
+std::size_t conv_f32_panels(const ConvShape& shape);         // groups * ceil(N/16)
+std::size_t conv_f32_scratch_bytes(const ConvShape& shape);  // the same for every target
 
 namespace reference {
 conv_f32_fn conv_f32;

@@ -1,21 +1,20 @@
 // Depthwise f32 convolution (groups = input channels = output channels), channels-last.
 //   acc[m,c] = fma(x[pixel(m, tap), c], w[tap,c], acc[m,c])     tap ascending in (kd, kh, kw), from +0; padding skipped
 //   then epilogue.h (multiplier null)
-// x: [batch, D, H, W, C], pixels x_stride floats apart; w: pack_depthwise_f32, finite. Output rows as in conv_f32.h,
+// x: [batch, D, H, W, C], pixels x_stride floats apart; w: pack_depthwise_f32, finite. Geometry and output rows: conv_shape.h,
 // split by rows [row_begin, row_end). y must not overlap x. No scratch.
 #pragma once
 
 #include <cstddef>
 
+#include "runtime/kernels/conv_shape.h"
 #include "runtime/kernels/epilogue.h"
 #include "runtime/kernels/pack_f32.h"
-#include "runtime/kernels/window.h"
 
 namespace fold8::kernels {
 
 struct DepthwiseF32Args {
-  std::size_t batch = 1, channels = 0;
-  Window window;
+  ConvShape shape;  // groups = in_channels = out_channels; not transposed
   const float* x = nullptr;
   std::size_t x_stride = 0;
   const float* w = nullptr;

@@ -20,14 +20,24 @@
 #include <cstdint>
 
 #include "runtime/kernels/epilogue.h"
-#include "runtime/kernels/window.h"
 
 namespace fold8::kernels {
+
+// Along one axis, output o looks at inputs  o * stride - pad_begin + k * dilation,  k = 0 .. kernel-1; those outside
+// [0, in) are padding. `out` is the caller's, who has dealt with auto_pad and ceil_mode.
+struct PoolAxis {
+  std::int64_t in = 1, out = 1;
+  std::int64_t kernel = 1, stride = 1, dilation = 1;
+  std::int64_t pad_begin = 0, pad_end = 0;
+};
+struct PoolWindow {
+  PoolAxis axis[3];  // depth, height, width; 1-d and 2-d leave the leading ones at their defaults
+};
 
 template <class T>
 struct MaxPoolArgs {
   std::size_t outer = 1, channels = 1;
-  Window window;
+  PoolWindow window;
   const T* x = nullptr;
   T* y = nullptr;
   std::size_t line_begin = 0, line_end = 0;
@@ -37,7 +47,7 @@ using max_pool_u8_fn = void(const MaxPoolArgs<std::uint8_t>& args);
 
 struct AveragePoolF32Args {
   std::size_t outer = 1, channels = 1;
-  Window window;
+  PoolWindow window;
   bool count_include_pad = false;
   const float* x = nullptr;
   float* y = nullptr;
@@ -47,7 +57,7 @@ using average_pool_f32_fn = void(const AveragePoolF32Args& args);
 
 struct AveragePoolU8Args {
   std::size_t outer = 1, channels = 1;
-  Window window;
+  PoolWindow window;
   bool count_include_pad = false;
   const std::uint8_t* x = nullptr;
   std::int32_t x_zero_point = 0;

@@ -9,7 +9,7 @@
 //   identity. Index -1: inner_bytes / element_size copies of the element at `extrapolation`.
 //
 // Output lines: line = (outer*O0 + o0)*O1 + o1; only lines [line_begin, line_end) are computed. x and y are dense and do
-// not overlap. scratch (resize_f32): resize_f32_scratch_size(args) bytes, 64-byte aligned, one per thread.
+// not overlap. scratch (resize_f32): resize_f32_scratch_bytes(args) bytes, 64-byte aligned, one per thread.
 #pragma once
 
 #include <cstddef>
@@ -35,7 +35,7 @@ struct ResizeF32Args {
   void* scratch = nullptr;
 };
 using resize_f32_fn = void(const ResizeF32Args& args);
-std::size_t resize_f32_scratch_size(const ResizeF32Args& args);  // bytes
+std::size_t resize_f32_scratch_bytes(const ResizeF32Args& args);  // bytes
 
 struct ResizeAxisNearest {
   std::size_t in = 1, out = 1;
