@@ -13,7 +13,7 @@ class OnnxGraph:
     def constant(self, name, array):
         """Adds the initializer `name` (once) and returns the name."""
         if name not in self.initializers:
-            self.initializers[name] = numpy_helper.from_array(np.ascontiguousarray(array), name)
+            self.initializers[name] = numpy_helper.from_array(np.asarray(array, order="C"), name)
         return name
 
     def floats(self, name, value):

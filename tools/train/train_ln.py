@@ -117,7 +117,7 @@ def main(path):
     def loss(params, extra, images, labels):
         return training.cross_entropy(forward(params, images), labels), extra
 
-    params, _ = training.fit(initial(seed=4), loss, train, epochs=50, batch=50, rate=2e-3, decay=0.05, seed=5)
+    params, _ = training.fit(initial(seed=4), loss, train, epochs=80, batch=50, rate=3e-3, decay=0.05, seed=5)
     print(f"held-out accuracy {training.accuracy(jax.jit(lambda x: forward(params, x)), held_out):.4f}")
     export({k: np.asarray(v) for k, v in params.items()}, path)
 
