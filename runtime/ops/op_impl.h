@@ -22,7 +22,12 @@ struct KnownInts {
   static constexpr int kMaxInts = 32;
   bool scalar = false;                    // rank 0: exactly one element
   std::vector<Dim> values;
-  bool all_known() const;
+  // Small float tensors on the way to a Resize scale or back to integers: `reals` instead of `values`.
+  bool real = false;
+  std::vector<double> reals;
+
+  bool all_known() const;                 // integers (or bool), every one a number
+  std::size_t size() const { return real ? reals.size() : values.size(); }
 };
 
 // What infer() sees. The same code serves convert time (symbolic extents) and plan time (known extents).
@@ -53,6 +58,8 @@ class InferContext {
   std::optional<KnownInts> ints(std::size_t i) const;
   // Elements of a constant f32 operand; empty if it is not a constant.
   std::span<const float> floats(std::size_t i) const;
+  // Elements of a small f32 or f64 operand: from propagation or from a constant; nullopt if not known.
+  std::optional<std::vector<double>> reals(std::size_t i) const;
   void set(std::size_t o, DType dtype, const Shape& shape);   // respects a decided dtype
 };
 
@@ -90,6 +97,8 @@ struct PrepareContext {
   struct Operand {
     const TensorType* type = nullptr;     // known shape; null: absent
     const void* constant = nullptr;       // bytes of a constant, in its layout; null: computed
+    const KnownInts* ints = nullptr;      // elements found by infer(), where needs_known_ints() asks for them and the
+                                          // operand is no constant
   };
   const kernels::KernelTable* kernels = nullptr;
   int threads = 1;
@@ -98,9 +107,19 @@ struct PrepareContext {
   bool has(std::size_t i) const { return i < inputs.size() && inputs[i].type != nullptr; }
   const TensorType& type(std::size_t i) const { return *inputs[i].type; }
   const TensorType& out(std::size_t o) const { return *outputs[o].type; }
+  bool wants(std::size_t o) const { return o < outputs.size() && outputs[o].type != nullptr; }
+  // Elements of integer (reals: f32, f64) operand i, from a constant or from infer(); nullopt if neither is given.
+  std::optional<std::vector<std::int64_t>> ints(std::size_t i) const;
+  std::optional<std::vector<double>> reals(std::size_t i) const;
 };
 
 Result<std::unique_ptr<Step>> prepare(const graph::Op& op, const PrepareContext& ctx);
+
+// For the layout pass: the operator runs with its activations (input 0, residuals, and the other non-constant operands of
+// the output's rank) in channels_last and yields channels_last, without converting inside. Every operator *accepts*
+// channels_last operands, but others convert to plain in scratch. Absent operands are null.
+bool accepts_channels_last(const graph::Op& op, std::span<const TensorType* const> inputs,
+                           std::span<const TensorType* const> outputs);
 
 // The output is the input's bytes with another shape (Reshape, Squeeze, ... in plain layout): the plan aliases them.
 bool is_view(const graph::Op& op, const TensorType& in, const TensorType& out);

@@ -1,0 +1,102 @@
+#include "runtime/ops/op_impl.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace fold8::ops {
+namespace {
+
+template <class T>
+std::vector<std::int64_t> widen(const void* data, std::size_t n) {
+  const T* p = static_cast<const T*>(data);
+  return std::vector<std::int64_t>(p, p + n);
+}
+
+// Elements of a constant of at most KnownInts::kMaxInts integers or booleans and rank 0 or 1.
+std::optional<std::vector<std::int64_t>> constant_ints(const TensorType& type, const void* data) {
+  const auto n = type.shape.elements();
+  if (data == nullptr || type.shape.rank() > 1 || !n || *n > KnownInts::kMaxInts) return std::nullopt;
+  const auto count = static_cast<std::size_t>(*n);
+  switch (type.dtype) {
+    case DType::s64: return widen<std::int64_t>(data, count);
+    case DType::s32: return widen<std::int32_t>(data, count);
+    case DType::u8: case DType::boolean: return widen<std::uint8_t>(data, count);
+    case DType::s8: return widen<std::int8_t>(data, count);
+    default: return std::nullopt;
+  }
+}
+
+std::optional<std::vector<double>> constant_reals(const TensorType& type, const void* data) {
+  const auto n = type.shape.elements();
+  if (data == nullptr || type.shape.rank() > 1 || !n || *n > KnownInts::kMaxInts) return std::nullopt;
+  const auto count = static_cast<std::size_t>(*n);
+  if (type.dtype == DType::f32) {
+    const float* p = static_cast<const float*>(data);
+    return std::vector<double>(p, p + count);
+  }
+  if (type.dtype == DType::f64) {
+    const double* p = static_cast<const double*>(data);
+    return std::vector<double>(p, p + count);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+bool KnownInts::all_known() const {
+  return !real && std::all_of(values.begin(), values.end(), [](Dim d) { return d.known(); });
+}
+
+std::optional<KnownInts> InferContext::ints(std::size_t i) const {
+  if (!has(i)) return std::nullopt;
+  if (inputs[i].ints != nullptr) {
+    if (inputs[i].ints->real) return std::nullopt;
+    return *inputs[i].ints;
+  }
+  const auto v = constant_ints(type(i), inputs[i].constant);
+  if (!v) return std::nullopt;
+  KnownInts k;
+  k.scalar = shape(i).rank() == 0;
+  k.values.assign(v->begin(), v->end());
+  return k;
+}
+
+std::span<const float> InferContext::floats(std::size_t i) const {
+  if (!has(i) || inputs[i].constant == nullptr || type(i).dtype != DType::f32) return {};
+  return {static_cast<const float*>(inputs[i].constant), static_cast<std::size_t>(shape(i).count())};
+}
+
+std::optional<std::vector<double>> InferContext::reals(std::size_t i) const {
+  if (!has(i)) return std::nullopt;
+  if (inputs[i].ints != nullptr) {
+    if (!inputs[i].ints->real) return std::nullopt;
+    return inputs[i].ints->reals;
+  }
+  return constant_reals(type(i), inputs[i].constant);
+}
+
+void InferContext::set(std::size_t o, DType dtype, const Shape& shape) {
+  if (o >= outputs.size()) return;
+  if (!outputs[o].typed) outputs[o].type.dtype = dtype;
+  outputs[o].type.shape = shape;
+}
+
+std::optional<std::vector<std::int64_t>> PrepareContext::ints(std::size_t i) const {
+  if (!has(i)) return std::nullopt;
+  if (inputs[i].constant != nullptr) return constant_ints(type(i), inputs[i].constant);
+  const KnownInts* k = inputs[i].ints;
+  if (k == nullptr || !k->all_known()) return std::nullopt;
+  std::vector<std::int64_t> v;
+  for (Dim d : k->values) v.push_back(d.value());
+  return v;
+}
+
+std::optional<std::vector<double>> PrepareContext::reals(std::size_t i) const {
+  if (!has(i)) return std::nullopt;
+  if (inputs[i].constant != nullptr) return constant_reals(type(i), inputs[i].constant);
+  const KnownInts* k = inputs[i].ints;
+  if (k == nullptr || !k->real) return std::nullopt;
+  return k->reals;
+}
+
+}  // namespace fold8::ops

@@ -1,0 +1,97 @@
+#include "runtime/ops/strided_copy.h"
+
+#include <cstdlib>
+
+namespace fold8::ops {
+namespace {
+
+template <class T>
+void copy_line(std::int64_t n, const T* src, std::int64_t s, T* dst, std::int64_t d) {
+  if (d == 1 && s == 0) {
+    std::fill_n(dst, n, *src);
+    return;
+  }
+  for (std::int64_t i = 0; i < n; ++i) dst[i * d] = src[i * s];
+}
+
+void copy_line_bytes(std::int64_t n, const std::byte* src, std::int64_t s, std::byte* dst, std::int64_t d, std::size_t size) {
+  if (s == 1 && d == 1) {
+    std::memcpy(dst, src, static_cast<std::size_t>(n) * size);
+    return;
+  }
+  const auto as = [&](auto t) {
+    using T = decltype(t);
+    copy_line(n, reinterpret_cast<const T*>(src), s, reinterpret_cast<T*>(dst), d);
+  };
+  switch (size) {
+    case 1: return as(std::uint8_t{});
+    case 2: return as(std::uint16_t{});
+    case 4: return as(std::uint32_t{});
+    case 8: return as(std::uint64_t{});
+    default:
+      for (std::int64_t i = 0; i < n; ++i)
+        std::memcpy(dst + i * d * static_cast<std::int64_t>(size), src + i * s * static_cast<std::int64_t>(size), size);
+  }
+}
+
+void copy_axes(const CopyPlan& p, int axis, const std::byte* src, std::byte* dst) {
+  const auto size = static_cast<std::int64_t>(p.element);
+  if (axis == p.rank - 1) return copy_line_bytes(p.extent[axis], src, p.src[axis], dst, p.dst[axis], p.element);
+  for (std::int64_t i = 0; i < p.extent[axis]; ++i)
+    copy_axes(p, axis + 1, src + i * p.src[axis] * size, dst + i * p.dst[axis] * size);
+}
+
+}  // namespace
+
+CopyPlan make_copy_plan(std::span<const std::int64_t> extents, std::span<const std::int64_t> src,
+                        std::span<const std::int64_t> dst, std::size_t element) {
+  CopyPlan p;
+  p.element = element;
+  for (std::size_t i = 0; i < extents.size(); ++i) {
+    if (extents[i] == 0) p.empty = true;
+    if (extents[i] == 1) continue;
+    int at = p.rank++;
+    for (; at > 0 && std::abs(p.dst[at - 1]) < std::abs(dst[i]); --at) {
+      p.extent[at] = p.extent[at - 1];
+      p.src[at] = p.src[at - 1];
+      p.dst[at] = p.dst[at - 1];
+    }
+    p.extent[at] = extents[i];
+    p.src[at] = src[i];
+    p.dst[at] = dst[i];
+  }
+  int kept = 0;
+  for (int i = 0; i < p.rank; ++i) {
+    if (kept > 0 && p.src[kept - 1] == p.src[i] * p.extent[i] && p.dst[kept - 1] == p.dst[i] * p.extent[i]) {
+      p.extent[kept - 1] *= p.extent[i];
+      p.src[kept - 1] = p.src[i];
+      p.dst[kept - 1] = p.dst[i];
+      continue;
+    }
+    p.extent[kept] = p.extent[i];
+    p.src[kept] = p.src[i];
+    p.dst[kept] = p.dst[i];
+    ++kept;
+  }
+  p.rank = kept;
+  if (p.rank == 0) {
+    p.rank = 1;
+    p.extent[0] = 1;
+    p.src[0] = p.dst[0] = 1;
+  }
+  return p;
+}
+
+void run_copy(const RunContext& c, const CopyPlan& plan, const void* src, void* dst) {
+  if (plan.empty) return;
+  std::size_t inner = plan.element;
+  for (int i = 1; i < plan.rank; ++i) inner *= static_cast<std::size_t>(plan.extent[i]);
+  parallel(c, static_cast<std::size_t>(plan.extent[0]), grain_for(inner / 4), [&](std::size_t b, std::size_t e, std::size_t) {
+    CopyPlan part = plan;
+    part.extent[0] = static_cast<std::int64_t>(e - b);
+    const auto at = static_cast<std::int64_t>(b * plan.element);
+    copy_axes(part, 0, static_cast<const std::byte*>(src) + at * plan.src[0], static_cast<std::byte*>(dst) + at * plan.dst[0]);
+  });
+}
+
+}  // namespace fold8::ops
