@@ -6,6 +6,7 @@ set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
 set(CMAKE_CXX_VISIBILITY_PRESET hidden)
 set(CMAKE_VISIBILITY_INLINES_HIDDEN ON)
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")   # kernels choose their own level in runtime/kernels
 
 find_package(Threads REQUIRED)
 
@@ -14,6 +15,8 @@ target_include_directories(fold8_flags INTERFACE ${PROJECT_SOURCE_DIR} ${PROJECT
 target_link_libraries(fold8_flags INTERFACE Threads::Threads)
 target_compile_options(fold8_flags INTERFACE
   -Wall -Wextra
+  -Wno-missing-field-initializers   # attribute structs are initialized by their defaults
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>   # g++ 12 warns falsely on std::string + (its bug 105651)
   -ffp-contract=off              # the numeric contract: an FMA only where the source says fma
   -fno-math-errno)
 if(FOLD8_WERROR)
