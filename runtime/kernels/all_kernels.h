@@ -1,2 +1,5 @@
 // The contracts of all kernels: one header each, with the equation.
 #pragma once
+#include "runtime/kernels/gemm_f32.h"
+#include "runtime/kernels/matmul_f32.h"
+#include "runtime/kernels/conv_f32.h"

@@ -2,3 +2,6 @@
 #pragma once
 
 #include "runtime/kernels/arch.h"
+#include "runtime/kernels/gemm_f32_simd.h"
+#include "runtime/kernels/matmul_f32_simd.h"
+#include "runtime/kernels/conv_f32_simd.h"
