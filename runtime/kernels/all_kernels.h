@@ -3,3 +3,4 @@
 #include "runtime/kernels/gemm_f32.h"
 #include "runtime/kernels/matmul_f32.h"
 #include "runtime/kernels/conv_f32.h"
+#include "runtime/kernels/gemm_u8s8.h"

@@ -5,3 +5,4 @@
 #include "runtime/kernels/gemm_f32_simd.h"
 #include "runtime/kernels/matmul_f32_simd.h"
 #include "runtime/kernels/conv_f32_simd.h"
+#include "runtime/kernels/gemm_u8s8_simd.h"

@@ -39,6 +39,11 @@ namespace reference { gemm_u8s8_fn gemm_u8s8; }
 // Scratch memory of one call: the same for every target, independent of m and n.
 std::size_t gemm_u8s8_scratch_bytes(std::size_t k);
 
+// What a block of rows that share one pass over the weights may hold, and the scratch the vector targets use for it: for
+// kernels built on gemm_u8s8_block.h.
+std::size_t u8s8_block_rows(std::size_t k);
+std::size_t u8s8_block_scratch_bytes(std::size_t k);
+
 // Longest k whose sums provably fit int32.
 constexpr std::size_t gemm_u8s8_int32_depth(bool w_zero_points) { return w_zero_points ? 33025 : 65793; }
 

@@ -1,0 +1,133 @@
+// The AVX2 engine of the INT8 matrix product: exact, by vpmaddwd on 16-bit numbers. Up to 6 rows x 1 panel.
+//
+// A group of 4 bytes b0 b1 b2 b3 becomes two pairs of 16-bit numbers, (b0, b2) and (b1, b3): for weights one or two
+// shifts, so that a panel can be used as it lies; for rows of x done once into scratch ("widened": 8 bytes a group).
+// With many rows a panel is expanded once into scratch too. Include only from gemm_u8s8_simd.h.
+#pragma once
+
+#include <cstring>
+#include <utility>
+
+#include "runtime/kernels/gemm_u8s8_tile.h"
+
+namespace fold8::kernels::simd {
+
+namespace avx2_engine {
+
+// Groups of x: k bytes at x, the missing ones of the last group become 0. out: 8 bytes a group.
+template <class Arch>
+void widen_row(const std::uint8_t* x, std::size_t k, std::uint8_t* out) {
+  const __m256i low_bytes = _mm256_set1_epi16(0x00ff);
+  const auto widen = [&](__m256i v, __m256i* to) __attribute__((always_inline)) {
+    const __m256i even = _mm256_and_si256(v, low_bytes), odd = _mm256_srli_epi16(v, 8);
+    const __m256i a = _mm256_unpacklo_epi32(even, odd), b = _mm256_unpackhi_epi32(even, odd);
+    _mm256_storeu_si256(to, _mm256_permute2x128_si256(a, b, 0x20));
+    _mm256_storeu_si256(to + 1, _mm256_permute2x128_si256(a, b, 0x31));
+  };
+  std::size_t i = 0;
+  for (; i + 32 <= k; i += 32)
+    widen(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + i)), reinterpret_cast<__m256i*>(out + 2 * i));
+  if (i < k) {
+    alignas(32) std::uint8_t last[32] = {};
+    alignas(32) std::uint8_t wide[64];
+    std::memcpy(last, x + i, k - i);
+    widen(_mm256_load_si256(reinterpret_cast<const __m256i*>(last)), reinterpret_cast<__m256i*>(wide));
+    std::memcpy(out + 2 * i, wide, s8_groups(k - i) * 8);
+  }
+}
+
+// 128 bytes a group: pairs (b0, b2) of columns 0..7, 8..15, then pairs (b1, b3).
+template <class Arch>
+void expand_panel(const std::int8_t* w, std::size_t groups, std::int8_t* out) {
+  for (; groups > 0; --groups, w += 64, out += 128) {
+    const __m256i a = _mm256_load_si256(reinterpret_cast<const __m256i*>(w));
+    const __m256i b = _mm256_load_si256(reinterpret_cast<const __m256i*>(w + 32));
+    __m256i* to = reinterpret_cast<__m256i*>(out);
+    _mm256_store_si256(to, _mm256_srai_epi16(_mm256_slli_epi16(a, 8), 8));
+    _mm256_store_si256(to + 1, _mm256_srai_epi16(_mm256_slli_epi16(b, 8), 8));
+    _mm256_store_si256(to + 2, _mm256_srai_epi16(a, 8));
+    _mm256_store_si256(to + 3, _mm256_srai_epi16(b, 8));
+  }
+}
+
+template <class Arch, int kRows, bool kExpanded>
+[[gnu::noinline]] void tile(const TileU8S8& t) {
+  constexpr int kBases = (kRows + 2) / 3;
+  __m256i acc[kRows][2];
+#pragma GCC unroll 2
+  for (int h = 0; h < 2; ++h) {
+    __m256i init = _mm256_setzero_si256();
+    if (t.sums != nullptr)
+      init = _mm256_mullo_epi32(_mm256_load_si256(reinterpret_cast<const __m256i*>(t.sums + 8 * h)),
+                                _mm256_set1_epi32(-t.x_zero_point));
+#pragma GCC unroll 6
+    for (int r = 0; r < kRows; ++r) acc[r][h] = init;
+  }
+  const std::uint8_t* x[kBases];
+#pragma GCC unroll 2
+  for (int b = 0; b < kBases; ++b) x[b] = t.x + 3 * b * t.x_stride;
+  const std::size_t stride = t.x_stride;
+  const std::int8_t* w = t.w;
+
+  const auto multiply = [&](__m256i w0, __m256i w1, int offset) __attribute__((always_inline)) {
+#pragma GCC unroll 6
+    for (int r = 0; r < kRows; ++r) {
+      std::int32_t pair;
+      std::memcpy(&pair, x[r / 3] + (r % 3) * stride + offset, 4);
+      const __m256i a = _mm256_set1_epi32(pair);
+      acc[r][0] = _mm256_add_epi32(acc[r][0], _mm256_madd_epi16(a, w0));
+      acc[r][1] = _mm256_add_epi32(acc[r][1], _mm256_madd_epi16(a, w1));
+    }
+  };
+  const auto load = [](const std::int8_t* p) __attribute__((always_inline)) {
+    return _mm256_load_si256(reinterpret_cast<const __m256i*>(p));
+  };
+  for (std::size_t groups = s8_groups(t.k); groups > 0; --groups) {
+    if constexpr (kExpanded) {
+      multiply(load(w), load(w + 32), 0);
+      multiply(load(w + 64), load(w + 96), 4);
+      w += 128;
+    } else {
+      multiply(_mm256_srai_epi16(_mm256_slli_epi16(load(w), 8), 8), _mm256_srai_epi16(_mm256_slli_epi16(load(w + 32), 8), 8), 0);
+      asm("" : "+r"(w));  // load again rather than keep: all 16 registers are taken
+      multiply(_mm256_srai_epi16(load(w), 8), _mm256_srai_epi16(load(w + 32), 8), 4);
+      w += 64;
+    }
+#pragma GCC unroll 2
+    for (int b = 0; b < kBases; ++b) x[b] += 8;
+  }
+
+  if (t.fast != nullptr) {
+#pragma GCC unroll 6
+    for (int r = 0; r < kRows; ++r) epilogue_u8_row(*t.fast, t.m + r, t.n, acc[r][0], acc[r][1], t.columns);
+  } else {
+#pragma GCC unroll 6
+    for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 2
+      for (int h = 0; h < 2; ++h)
+        _mm256_store_si256(reinterpret_cast<__m256i*>(t.acc + 16 * r + 8 * h), acc[r][h]);
+  }
+}
+
+template <class Arch, bool kExpanded, int... kRowsMinusOne>
+constexpr TileU8S8Fn* tile_for(std::size_t rows, std::integer_sequence<int, kRowsMinusOne...>) {
+  constexpr TileU8S8Fn* kTiles[] = {&tile<Arch, kRowsMinusOne + 1, kExpanded>...};
+  return kTiles[rows - 1];
+}
+
+}  // namespace avx2_engine
+
+template <class Arch>
+struct EngineAvx2 {
+  static constexpr bool kWidened = true;
+  static constexpr std::size_t kMaxPanels = 1;
+  static constexpr std::size_t kExpandFrom = 18;  // rows from which expanding a panel pays
+  static constexpr std::size_t max_rows(std::size_t) { return 6; }
+
+  static TileU8S8Fn* tile(std::size_t rows, bool expanded) {
+    constexpr auto kRows = std::make_integer_sequence<int, 6>{};
+    return expanded ? avx2_engine::tile_for<Arch, true>(rows, kRows) : avx2_engine::tile_for<Arch, false>(rows, kRows);
+  }
+};
+
+}  // namespace fold8::kernels::simd

@@ -1,0 +1,129 @@
+// The AVX-512 VNNI engine of the INT8 matrix product: vpdpbusd multiplies 4 neighbouring k of one row (broadcast) with
+// 4 k of 16 columns (one load of a panel). Up to 24 accumulators: 6 rows x 4 panels, 8 x 3, 12 x 2, 12 x 1.
+// Include only from gemm_u8s8_simd.h.
+#pragma once
+
+#include <cstring>
+#include <utility>
+
+#include "runtime/kernels/gemm_u8s8_tile.h"
+
+#ifdef __AVX512VNNI__
+namespace fold8::kernels::simd {
+
+namespace vnni {
+
+// The 1 to 3 bytes behind the last whole group; the weights that meet the missing ones are 0.
+[[gnu::always_inline]] static inline std::int32_t load_tail(const std::uint8_t* x, std::size_t bytes) {
+  std::uint32_t v = x[0];
+  if (bytes > 1) v |= std::uint32_t{x[1]} << 8;
+  if (bytes > 2) v |= std::uint32_t{x[2]} << 16;
+  return static_cast<std::int32_t>(v);
+}
+
+template <class Arch, int kRows, int kPanels>
+[[gnu::noinline]] void tile(const TileU8S8& t) {
+  // Few accumulators would wait for each other: then several groups of k get their own.
+  constexpr int kUnroll = kRows * kPanels <= 4 ? 4 : kRows * kPanels <= 8 ? 2 : 1;
+  constexpr int kBases = (kRows + 2) / 3;  // one pointer per 3 rows keeps addresses in registers
+  __m512i acc[kUnroll][kRows][kPanels];
+#pragma GCC unroll 4
+  for (int v = 0; v < kPanels; ++v) {
+    const __m512i init = t.sums == nullptr ? _mm512_setzero_si512()
+                                           : _mm512_mullo_epi32(_mm512_load_si512(t.sums + 16 * v),
+                                                                _mm512_set1_epi32(-t.x_zero_point));
+#pragma GCC unroll 12
+    for (int r = 0; r < kRows; ++r) acc[0][r][v] = init;
+#pragma GCC unroll 4
+    for (int u = 1; u < kUnroll; ++u)
+#pragma GCC unroll 12
+      for (int r = 0; r < kRows; ++r) acc[u][r][v] = _mm512_setzero_si512();
+  }
+  const std::uint8_t* x[kBases];
+#pragma GCC unroll 4
+  for (int b = 0; b < kBases; ++b) x[b] = t.x + 3 * b * t.x_stride;
+  const std::int8_t* w = t.w;
+  const std::size_t stride = t.x_stride, panel = t.panel_bytes;
+
+  const auto multiply = [&](int u, const std::int8_t* group, auto&& load) __attribute__((always_inline)) {
+    __m512i b[kPanels];
+#pragma GCC unroll 4
+    for (int v = 0; v < kPanels; ++v) b[v] = _mm512_load_si512(group + v * panel);
+#pragma GCC unroll 12
+    for (int r = 0; r < kRows; ++r) {
+      const __m512i a = _mm512_set1_epi32(load(x[r / 3] + (r % 3) * stride));
+#pragma GCC unroll 4
+      for (int v = 0; v < kPanels; ++v) acc[u][r][v] = _mm512_dpbusd_epi32(acc[u][r][v], a, b[v]);
+    }
+  };
+  const auto advance = [&](std::size_t groups) __attribute__((always_inline)) {
+    w += 64 * groups;
+#pragma GCC unroll 4
+    for (int b = 0; b < kBases; ++b) x[b] += 4 * groups;
+  };
+  std::size_t groups = t.k / 4;
+  for (; groups >= kUnroll; groups -= kUnroll) {
+#pragma GCC unroll 4
+    for (int u = 0; u < kUnroll; ++u)
+      multiply(u, w + 64 * u, [u](const std::uint8_t* p) {
+        std::int32_t v;
+        std::memcpy(&v, p + 4 * u, 4);
+        return v;
+      });
+    advance(kUnroll);
+  }
+  for (; kUnroll > 1 && groups > 0; --groups) {
+    multiply(0, w, [](const std::uint8_t* p) {
+      std::int32_t v;
+      std::memcpy(&v, p, 4);
+      return v;
+    });
+    advance(1);
+  }
+  if (const std::size_t tail = t.k % 4; tail != 0)
+    multiply(0, w, [tail](const std::uint8_t* p) { return load_tail(p, tail); });
+
+#pragma GCC unroll 4
+  for (int u = 1; u < kUnroll; ++u)
+#pragma GCC unroll 12
+    for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 4
+      for (int v = 0; v < kPanels; ++v) acc[0][r][v] = _mm512_add_epi32(acc[0][r][v], acc[u][r][v]);
+
+  if (t.fast != nullptr) {
+#pragma GCC unroll 12
+    for (int r = 0; r < kRows; ++r) epilogue_u8_row<kPanels>(*t.fast, t.m + r, t.n, acc[0][r], t.columns);
+  } else {
+#pragma GCC unroll 12
+    for (int r = 0; r < kRows; ++r)
+#pragma GCC unroll 4
+      for (int v = 0; v < kPanels; ++v) _mm512_store_si512(t.acc + (r * kPanels + v) * 16, acc[0][r][v]);
+  }
+}
+
+template <class Arch, int kPanels, int... kRowsMinusOne>
+constexpr TileU8S8Fn* tile_for(std::size_t rows, std::integer_sequence<int, kRowsMinusOne...>) {
+  constexpr TileU8S8Fn* kTiles[] = {&tile<Arch, kRowsMinusOne + 1, kPanels>...};
+  return kTiles[rows - 1];
+}
+
+}  // namespace vnni
+
+template <class Arch>
+struct EngineVnni {
+  static constexpr bool kWidened = false;
+  static constexpr std::size_t kMaxPanels = 4;
+  static constexpr std::size_t max_rows(std::size_t panels) { return panels == 4 ? 6 : panels == 3 ? 8 : 12; }
+
+  static TileU8S8Fn* tile(std::size_t rows, std::size_t panels) {
+    switch (panels) {
+      case 4: return vnni::tile_for<Arch, 4>(rows, std::make_integer_sequence<int, 6>{});
+      case 3: return vnni::tile_for<Arch, 3>(rows, std::make_integer_sequence<int, 8>{});
+      case 2: return vnni::tile_for<Arch, 2>(rows, std::make_integer_sequence<int, 12>{});
+      default: return vnni::tile_for<Arch, 1>(rows, std::make_integer_sequence<int, 12>{});
+    }
+  }
+};
+
+}  // namespace fold8::kernels::simd
+#endif
