@@ -1,5 +1,7 @@
 #include "runtime/format/read_graph.h"
 
+#include <bit>
+
 #include "runtime/format/layout.h"
 #include "runtime/graph/enum_names.h"
 
@@ -137,7 +139,7 @@ class AttributeReader {
     return expect(fb::AttributeKind::boolean);
   }
   Status read(float& v) {
-    v = a_.real();
+    v = std::bit_cast<float>(a_.real_bits());
     return expect(fb::AttributeKind::real);
   }
   Status read(std::int64_t& v) {

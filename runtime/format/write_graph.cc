@@ -1,5 +1,6 @@
 #include "runtime/format/write_graph.h"
 
+#include <bit>
 #include <cstring>
 
 #include "runtime/format/layout.h"
@@ -69,7 +70,7 @@ class AttributeWriter {
  private:
   void add(fb::AttributeKind kind, std::int64_t integer, float real = 0, flatbuffers::Offset<flatbuffers::String> text = 0,
            flatbuffers::Offset<flatbuffers::Vector<std::int64_t>> integers = 0, flatbuffers::Offset<fb::Graph> graph = 0) {
-    attributes_.push_back(fb::CreateAttribute(b_, name_, kind, integer, real, text, integers, graph));
+    attributes_.push_back(fb::CreateAttribute(b_, name_, kind, integer, std::bit_cast<std::uint32_t>(real), text, integers, graph));
   }
   void write(bool v) { add(fb::AttributeKind::boolean, v ? 1 : 0); }
   void write(float v) { add(fb::AttributeKind::real, 0, v); }
