@@ -1,0 +1,92 @@
+#include "quant/error_metrics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "runtime/kernels/math_double.h"
+
+namespace fold8::quant {
+
+Status ErrorMeter::add(std::span<const float> reference, std::span<const float> got) {
+  if (reference.size() != got.size())
+    return internal_error("comparing " + std::to_string(reference.size()) + " elements with " + std::to_string(got.size()));
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    const double r = reference[i], g = got[i];
+    if (!std::isfinite(r) || !std::isfinite(g)) {
+      if (r == g) continue;
+      return invalid_model("element " + std::to_string(i) + " is " + std::to_string(r) + " in the reference and " + std::to_string(g) + " in the other model");
+    }
+    const double e = g - r;
+    ref2_ += r * r;
+    got2_ += g * g;
+    dot_ += r * g;
+    err2_ += e * e;
+    err_ += e;
+    max_abs_ = std::max(max_abs_, std::abs(e));
+  }
+  n_ += got.size();
+  return ok_status();
+}
+
+ErrorSummary ErrorMeter::summary() const {
+  ErrorSummary s;
+  s.elements = n_;
+  s.exact = max_abs_ == 0;
+  s.max_abs = max_abs_;
+  s.bias = n_ ? err_ / static_cast<double>(n_) : 0;
+  if (err2_ > 0 && ref2_ > 0) s.sqnr_db = 10 * kernels::log10_f64(ref2_ / err2_);
+  if (ref2_ > 0) s.rel_l2 = std::sqrt(err2_ / ref2_);
+  if (ref2_ > 0 && got2_ > 0) s.cosine = s.exact ? 1.0 : dot_ / std::sqrt(ref2_) / std::sqrt(got2_);
+  return s;
+}
+
+namespace {
+
+// Rows that are non-negative and sum to one are distributions already.
+std::vector<double> distribution(std::span<const float> row) {
+  double sum = 0;
+  bool negative = false;
+  for (float v : row) {
+    sum += v;
+    negative |= v < 0;
+  }
+  std::vector<double> p(row.begin(), row.end());
+  if (!negative && std::abs(sum - 1) < 1e-3) return p;
+  const double m = *std::max_element(p.begin(), p.end());
+  sum = 0;
+  for (double& v : p) sum += v = kernels::exp_f64(v - m);
+  for (double& v : p) v /= sum;
+  return p;
+}
+
+// How many elements are greater than element k, ties before it counting as greater.
+std::size_t rank_of(std::span<const float> row, std::size_t k) {
+  std::size_t rank = 0;
+  for (std::size_t i = 0; i < row.size(); ++i) rank += row[i] > row[k] || (row[i] == row[k] && i < k);
+  return rank;
+}
+
+}  // namespace
+
+void ClassMeter::add(std::span<const float> reference, std::span<const float> got, std::size_t classes) {
+  if (classes < 2) return;
+  for (std::size_t b = 0; b + classes <= reference.size(); b += classes) {
+    const auto r = reference.subspan(b, classes), g = got.subspan(b, classes);
+    const auto best = static_cast<std::size_t>(std::max_element(r.begin(), r.end()) - r.begin());
+    const std::size_t rank = rank_of(g, best);
+    top1_ += rank == 0;
+    top5_ += rank < 5;
+    const std::vector<double> p = distribution(r), q = distribution(g);
+    for (std::size_t i = 0; i < classes; ++i)
+      if (p[i] > 0) kl_ += p[i] * (kernels::log_f64(p[i]) - kernels::log_f64(std::max(q[i], 1e-30)));
+    ++rows_;
+  }
+}
+
+std::optional<double> ClassMeter::top1() const { return rows_ ? std::optional(static_cast<double>(top1_) / static_cast<double>(rows_)) : std::nullopt; }
+std::optional<double> ClassMeter::top5() const { return rows_ ? std::optional(static_cast<double>(top5_) / static_cast<double>(rows_)) : std::nullopt; }
+std::optional<double> ClassMeter::kl() const { return rows_ ? std::optional(kl_ / static_cast<double>(rows_)) : std::nullopt; }
+
+}  // namespace fold8::quant

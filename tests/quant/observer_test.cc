@@ -1,0 +1,88 @@
+#include "quant/observer.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+#include "tests/support/random.h"
+
+namespace fold8::quant {
+namespace {
+
+bool same(const Histogram& a, const Histogram& b) {
+  return a.total() == b.total() && a.width() == b.width() && std::equal(a.bins().begin(), a.bins().end(), b.bins().begin(), b.bins().end());
+}
+
+TEST(Histogram, AnyOrderAndGroupingGivesTheSameBytes) {
+  testing::SeededRng rng;
+  std::vector<float> values(5000);
+  for (float& v : values) v = rng.normal() * static_cast<float>(1 << rng.integer(0, 12));
+  Histogram whole, split_a, split_b, pieces;
+  whole.add(values);
+  split_a.add(std::span(values).first(1234));
+  split_b.add(std::span(values).subspan(1234));
+  split_b.merge(split_a);
+  EXPECT_TRUE(same(whole, split_b));
+  std::reverse(values.begin(), values.end());
+  for (std::size_t i = 0; i < values.size(); i += 7) pieces.add(std::span(values).subspan(i, std::min<std::size_t>(7, values.size() - i)));
+  EXPECT_TRUE(same(whole, pieces));
+}
+
+TEST(Histogram, HoldsExtremes) {
+  const float big = std::numeric_limits<float>::max(), tiny = std::numeric_limits<float>::denorm_min();
+  Histogram h;
+  h.add(std::vector<float>{big, -big, tiny, -tiny, 0.0f});
+  EXPECT_EQ(h.total(), 5u);
+  std::uint64_t sum = 0;
+  for (std::uint64_t n : h.bins()) sum += n;
+  EXPECT_EQ(sum, 5u);
+  Histogram zeros;
+  zeros.add(std::vector<float>{0.0f, 0.0f});
+  h.merge(zeros);
+  EXPECT_EQ(h.total(), 7u);
+}
+
+TEST(Histogram, BinsHoldTheirValues) {
+  Histogram h;
+  h.add(std::vector<float>{-1.0f, 0.5f, 2.0f});
+  for (float v : {-1.0f, 0.5f, 2.0f}) {
+    bool found = false;
+    for (std::size_t i = 0; i < h.bins().size(); ++i)
+      if (h.bins()[i] > 0 && h.lower(i) <= v && v < h.lower(i + 1)) found = true;
+    EXPECT_TRUE(found) << v;
+  }
+}
+
+TEST(Observer, MergesLikeOnePass) {
+  Observer a, b, all;
+  a.add(std::vector<float>{1, 5});
+  b.add(std::vector<float>{-2, 3});
+  all.add(std::vector<float>{1, 5, -2, 3});
+  a.merge(b);
+  EXPECT_EQ(a.min(), all.min());
+  EXPECT_EQ(a.max(), all.max());
+  EXPECT_EQ(a.count(), 4u);
+  EXPECT_FALSE(a.constant());
+  EXPECT_TRUE(Observer().empty());
+}
+
+TEST(Observer, KeepsChannelsApart) {
+  Observer o;
+  o.add_channels(std::vector<float>{1, 2, -3, 4, 5, 6, 7, -8}, 2, 2);   // [2, 2 channels, 2]
+  EXPECT_EQ(o.channel_min()[0], 0.0f);
+  EXPECT_EQ(o.channel_max()[0], 6.0f);
+  EXPECT_EQ(o.channel_min()[1], -8.0f);
+}
+
+TEST(FirstNotFinite, FindsTheFirst) {
+  std::vector<float> v(10000, 1.0f);
+  EXPECT_EQ(first_not_finite(v), v.size());
+  v[9000] = std::numeric_limits<float>::infinity();
+  v[5001] = std::numeric_limits<float>::quiet_NaN();
+  EXPECT_EQ(first_not_finite(v), 5001u);
+}
+
+}  // namespace
+}  // namespace fold8::quant
