@@ -1,0 +1,172 @@
+#pragma once
+
+#include "runtime/kernels/activation_simd.h"
+#include "runtime/kernels/binary.h"
+#include "runtime/kernels/broadcast.h"
+#include "runtime/kernels/unary_simd.h"
+
+namespace fold8::kernels::simd {
+
+// Calls f(begin, count, a offset, b offset) for each piece of a row that lies in [begin, end).
+template <class Arch, class Function>
+inline void for_rows(const Broadcast& plan, std::size_t begin, std::size_t end, Function&& f) {
+  if (begin >= end) return;
+  const std::size_t row = plan.shape[plan.rank - 1];
+  const std::ptrdiff_t a_step = plan.a_stride[plan.rank - 1], b_step = plan.b_stride[plan.rank - 1];
+  BroadcastCursor cursor = seek(plan, begin);
+  while (begin < end) {
+    const std::size_t left = end - begin, n = row - cursor.column < left ? row - cursor.column : left;
+    const auto column = static_cast<std::ptrdiff_t>(cursor.column);
+    f(begin, n, cursor.a + column * a_step, cursor.b + column * b_step);
+    begin += n;
+    next_row(plan, cursor);
+  }
+}
+
+// Sixteen (or n) values of a row whose neighbours are `step` apart.
+template <class Arch, class N>
+inline V16<Arch> load_step(const float* p, std::ptrdiff_t step, N n) {
+  if (step == 1) return load<Arch>(p, n);
+  if (step == 0) return V16<Arch>(*p);
+  alignas(64) float t[16] = {};
+  for (int i = 0; i < count(n); ++i) t[i] = p[i * step];
+  return Memory16<Arch>::load(t);
+}
+template <class Arch, class N>
+inline I16<Arch> load_step(const std::uint8_t* p, std::ptrdiff_t step, N n) {
+  if (step == 1) return load_u8<Arch>(p, n);
+  if (step == 0) return I16<Arch>(*p);
+  alignas(16) std::uint8_t t[16] = {};
+  for (int i = 0; i < count(n); ++i) t[i] = p[i * step];
+  return load_u8<Arch>(t, Full{});
+}
+
+template <class Arch, class N>
+inline V16<Arch> load_operand(const BinaryOperand& o, std::ptrdiff_t at, std::ptrdiff_t step, N n) {
+  if (o.f32 != nullptr) return load_step<Arch>(o.f32 + at, step, n);
+  const I16<Arch> q = load_step<Arch>(o.u8 + at, step, n);
+  return Lanes<V16<Arch>>::to_float(q - I16<Arch>(o.zero_point)) * V16<Arch>(o.scale);
+}
+
+template <class Arch>
+inline V16<Arch> pow_steps(V16<Arch> p, V16<Arch> q, int n) {
+  using M = Memory16<Arch>;
+  if (M::any_mask(q == V16<Arch>(2.0f)) == 0xffff) return p * p;
+  if (M::any_mask(q == V16<Arch>(3.0f)) == 0xffff) return (p * p) * p;
+  alignas(64) float y[16];
+  M::store(y, q);
+  return one_by_one<Arch>(p, n, [&](float x, int i) { return pow_scalar(x, y[i]); });
+}
+
+template <BinaryKind kind, class Arch>
+inline V16<Arch> combine(V16<Arch> p, V16<Arch> q, int n) {
+  using L = Lanes<V16<Arch>>;
+  if constexpr (kind == BinaryKind::add) return p + q;
+  if constexpr (kind == BinaryKind::sub) return p - q;
+  if constexpr (kind == BinaryKind::mul) return p * q;
+  if constexpr (kind == BinaryKind::div) return p / q;
+  if constexpr (kind == BinaryKind::pow) return pow_steps<Arch>(p, q, n);
+  if constexpr (kind == BinaryKind::min) return generic::min(p, q);
+  if constexpr (kind == BinaryKind::max) return generic::max(p, q);
+  if constexpr (kind == BinaryKind::prelu) return L::select(p < V16<Arch>(0.0f), q * p, p);
+  if constexpr (kind == BinaryKind::mod) {
+    alignas(64) float y[16];
+    Memory16<Arch>::store(y, q);
+    return one_by_one<Arch>(p, n, [&](float x, int i) { return mod_scalar(x, y[i]); });
+  }
+  return p;
+}
+
+template <class Arch, BinaryKind kind>
+inline void binary_run(const BinaryArgs& args, const Broadcast& plan) {
+  const std::ptrdiff_t sa = plan.a_stride[plan.rank - 1], sb = plan.b_stride[plan.rank - 1];
+  const bool plain = args.a.f32 != nullptr && args.b.f32 != nullptr && args.activation == Activation::none &&
+                     args.q == nullptr && sa + sb <= 2 && sa >= 0 && sa <= 1 && sb >= 0;
+  for_rows<Arch>(plan, args.begin, args.end, [&](std::size_t at, std::size_t n, std::ptrdiff_t a_at, std::ptrdiff_t b_at) {
+    float* y = args.y + at;
+    const float *a = args.a.f32 + a_at, *b = args.b.f32 + b_at;
+    if (plain && sa == 1 && sb == 1) {
+      for_steps<Arch>(n, [&](std::size_t j, auto m) {
+        store<Arch>(y + j, m, combine<kind, Arch>(load<Arch>(a + j, m), load<Arch>(b + j, m), count(m)));
+      });
+    } else if (plain && sa == 1 && sb == 0) {
+      const V16<Arch> q(*b);
+      for_steps<Arch>(n, [&](std::size_t j, auto m) {
+        store<Arch>(y + j, m, combine<kind, Arch>(load<Arch>(a + j, m), q, count(m)));
+      });
+    } else {
+      const StoreF32U8<Arch> write(args.y, args.q, args.q_scale, args.q_zero_point);
+      for_steps<Arch>(n, [&](std::size_t j, auto m) {
+        const auto step = static_cast<std::ptrdiff_t>(j);
+        V16<Arch> t = combine<kind, Arch>(load_operand<Arch>(args.a, a_at + step * sa, sa, m),
+                                          load_operand<Arch>(args.b, b_at + step * sb, sb, m), count(m));
+        if (args.activation != Activation::none) t = apply(args.activation, args.act_a, args.act_b, t);
+        write(at + j, m, t);
+      });
+    }
+  });
+}
+
+template <class Arch>
+void binary(const BinaryArgs& args) {
+  const Broadcast plan = collapse(args.rank, args.shape, args.a.stride, args.b.stride);
+  switch (args.kind) {
+    case BinaryKind::add: return binary_run<Arch, BinaryKind::add>(args, plan);
+    case BinaryKind::sub: return binary_run<Arch, BinaryKind::sub>(args, plan);
+    case BinaryKind::mul: return binary_run<Arch, BinaryKind::mul>(args, plan);
+    case BinaryKind::div: return binary_run<Arch, BinaryKind::div>(args, plan);
+    case BinaryKind::pow: return binary_run<Arch, BinaryKind::pow>(args, plan);
+    case BinaryKind::min: return binary_run<Arch, BinaryKind::min>(args, plan);
+    case BinaryKind::max: return binary_run<Arch, BinaryKind::max>(args, plan);
+    case BinaryKind::prelu: return binary_run<Arch, BinaryKind::prelu>(args, plan);
+    case BinaryKind::mod: return binary_run<Arch, BinaryKind::mod>(args, plan);
+  }
+}
+
+template <class Arch>
+void binary_u8(const BinaryU8Args& args) {
+  using V = V16<Arch>;
+  using L = Lanes<V>;
+  const Broadcast plan = collapse(args.rank, args.shape, args.a_stride, args.b_stride);
+  const std::ptrdiff_t sa = plan.a_stride[plan.rank - 1], sb = plan.b_stride[plan.rank - 1];
+  const I16<Arch> za(args.a_zero_point), zb(args.b_zero_point);
+  const V m_a(args.m_a), m_b(args.m_b), lo(args.lo), hi(args.hi);
+  const RoundClamped<Arch> round(args.y_zero_point, 0, 255);
+  const bool add = args.kind == BinaryU8Kind::add;
+  for_rows<Arch>(plan, args.begin, args.end, [&](std::size_t at, std::size_t n, std::ptrdiff_t a_at, std::ptrdiff_t b_at) {
+    for_steps<Arch>(n, [&](std::size_t j, auto m) {
+      const auto step = static_cast<std::ptrdiff_t>(j);
+      const I16<Arch> p = load_step<Arch>(args.a + a_at + step * sa, sa, m) - za;
+      const I16<Arch> q = load_step<Arch>(args.b + b_at + step * sb, sb, m) - zb;
+      const V r = add ? L::fma(L::to_float(p), m_a, L::to_float(q) * m_b) : L::to_float(p * q) * m_a;
+      store_u8<Arch>(args.y + at + j, m, round(generic::clip(r, lo, hi)));
+    });
+  });
+}
+
+template <class Arch>
+void affine(const AffineArgs& args) {
+  using V = V16<Arch>;
+  const StoreF32U8<Arch> write(args.y, args.q, args.q_scale, args.q_zero_point);
+  const V a(args.act_a), b(args.act_b);
+  const auto finish = [&](std::size_t at, auto n, V x, V m, V shift) {
+    V t = Lanes<V>::fma(x, m, shift);
+    if (args.activation != Activation::none) t = apply(args.activation, a, b, t);
+    write(at, n, t);
+  };
+  const bool last = args.inner == 1;
+  const std::size_t rows = last ? args.outer : args.outer * args.channels;
+  const std::size_t cols = last ? args.channels : args.inner;
+  for (std::size_t i = 0; i < rows; ++i) {
+    const std::size_t c = last ? 0 : i % args.channels;
+    for_steps<Arch>(cols, [&](std::size_t j, auto n) {
+      const V x = load<Arch>(args.x + i * cols + j, n);
+      const V m = last ? load<Arch>(args.m + j, n) : V(args.m[c]);
+      V shift(0.0f);
+      if (args.b != nullptr) shift = last ? load<Arch>(args.b + j, n) : V(args.b[c]);
+      finish(i * cols + j, n, x, m, shift);
+    });
+  }
+}
+
+}  // namespace fold8::kernels::simd
