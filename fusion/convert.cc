@@ -1,0 +1,202 @@
+#include "fusion/convert.h"
+
+#include <chrono>
+
+#include "fusion/model_facts.h"
+#include "fusion/pipeline.h"
+#include "fusion/score.h"
+#include "quant/calibrate.h"
+#include "runtime/exec/model.h"
+
+namespace fold8::fusion {
+namespace {
+
+using graph::Graph;
+
+class Converter {
+ public:
+  Converter(quant::SampleSource* samples, const ConvertOptions& options) : samples_(samples), options_(options) {}
+
+  Result<Converted> run(Graph g) {
+    FOLD8_CHECK_OK(stage("canonicalize", canonicalize_stage(), g));
+    FOLD8_CHECK_OK(stage("fold", fold_stage(), g));
+    summary_.batch_norms_left = batch_norms_left(g);
+    FOLD8_CHECK_OK(stage("fuse", fuse_stage(), g));
+    Graph float_graph = g;
+    FOLD8_CHECK_OK(stage("emit float", emit_stage(), float_graph));
+    if (options_.float_only) {
+      for (graph::NodeId n = 0; n < float_graph.node_count(); ++n)
+        if (is_linear_layer(float_graph, float_graph.node(n)))
+          summary_.float_layers.push_back({float_graph.node(n).name, graph::display_name(float_graph.node(n).op), "--float"});
+      return finish(std::move(float_graph));
+    }
+    FOLD8_TRY(float_model_, exec::Model::from_graph(std::move(float_graph)));
+    FOLD8_CHECK_OK(calibrate(g));
+    FOLD8_TRY(Attempt best, attempt(g, options_.quantize, ""));
+    if (options_.search && is_poor(best)) FOLD8_CHECK_OK(try_remedies(g, best));
+    take(best);
+    return finish(std::move(best.graph));
+  }
+
+ private:
+  struct Attempt {
+    Graph graph;                          // emitted
+    QuantizeOutcome outcome;
+    std::vector<Declined> declined;
+    Score score;
+    std::string remedy;
+  };
+
+  Status stage(const std::string& name, const Stage& passes, Graph& g) {
+    const Clock clock(*this, name);
+    FOLD8_TRY(Tally tally, fusion::run(passes, g));
+    remember(tally.declined, summary_.declined);
+    return ok_status();
+  }
+
+  static void remember(const std::vector<Declined>& from, std::vector<Declined>& to) {
+    for (const Declined& d : from)
+      if (std::find(to.begin(), to.end(), d) == to.end()) to.push_back(d);
+  }
+
+  Status calibrate(const Graph& g) {
+    if (samples_ == nullptr) return ok_status();
+    const Clock clock(*this, "calibrate");
+    quant::CalibrateOptions options;
+    options.observe = values_to_observe(g);
+    options.threads = options_.threads;
+    if (options_.progress) options.progress = [this](std::size_t done, std::size_t total) { options_.progress("calibrate", done, total); };
+    FOLD8_TRY(table_, quant::calibrate(float_model_, *samples_, options));
+    if (table_->samples == 0) return invalid_model("the calibration data holds no samples; give at least one");
+    summary_.samples = table_->samples;
+    return ok_status();
+  }
+
+  Result<Attempt> attempt(const Graph& g, QuantizeOptions options, std::string remedy) {
+    options.calibration = table_ ? &*table_ : nullptr;
+    Attempt a{g, {}, {}, {}, std::move(remedy)};
+    {
+      const Clock clock(*this, "quantize");
+      FOLD8_TRY(a.outcome, quantize(a.graph, options));
+      FOLD8_TRY(Tally fused, fusion::run(quantized_fuse_stage(), a.graph));
+      FOLD8_TRY(Tally emitted, fusion::run(emit_stage(), a.graph));
+      remember(fused.declined, a.declined);
+      remember(emitted.declined, a.declined);
+    }
+    if (samples_ == nullptr) return a;
+    const Clock clock(*this, "check against float");
+    FOLD8_TRY(auto model, exec::Model::from_graph(a.graph));
+    FOLD8_TRY(a.score, score(float_model_, model, *samples_, options_.score_samples, options_.threads));
+    return a;
+  }
+
+  bool is_poor(const Attempt& a) const {
+    if (a.score.worst_sqnr_db && *a.score.worst_sqnr_db < options_.poor_sqnr_db) return true;
+    return a.score.worst_top1 && *a.score.worst_top1 < kPoorTop1;
+  }
+
+  static bool better(const Attempt& a, const Attempt& b) {
+    return a.score.worst_sqnr_db.value_or(1e9) > b.score.worst_sqnr_db.value_or(1e9);
+  }
+
+  // Cheapest first. The best attempt is kept, and what was done is said.
+  Status try_remedies(const Graph& g, Attempt& best) {
+    const double before = best.score.worst_sqnr_db.value_or(0);
+    QuantizeOptions tried = options_.quantize;
+    const auto consider = [&](const QuantizeOptions& o, const std::string& what) -> Status {
+      FOLD8_TRY(Attempt a, attempt(g, o, what));
+      if (better(a, best)) {
+        best = std::move(a);
+        tried = o;
+      }
+      return ok_status();
+    };
+    QuantizeOptions o = tried;
+    if (o.method == quant::Method::minmax) {
+      o.method = quant::Method::mse;
+      FOLD8_CHECK_OK(consider(o, "ranges by least squared error (--method mse)"));
+    }
+    if (is_poor(best) && tried.activations == Activations::automatic) {
+      o = tried;
+      o.activations = Activations::dynamic;
+      FOLD8_CHECK_OK(consider(o, "activations of matrix layers rounded per token (--activations dynamic)"));
+    }
+    if (!best.remedy.empty())
+      summary_.warnings.push_back("INT8 was poor (" + decibels(before) + "); remedy taken: " + best.remedy + ", now " + decibels(best.score.worst_sqnr_db.value_or(0)));
+    if (is_poor(best))
+      summary_.warnings.push_back("INT8 stays poor on the samples (worst output " + decibels(best.score.worst_sqnr_db.value_or(0)) +
+                                  "): look at `fold8 report` and keep the worst layers float with --keep-float");
+    return ok_status();
+  }
+
+  static std::string decibels(double db) {
+    const long tenths = static_cast<long>(db * 10 + (db < 0 ? -0.5 : 0.5));
+    return std::to_string(tenths / 10) + "." + std::to_string(std::abs(tenths % 10)) + " dB";
+  }
+
+  void take(Attempt& a) {
+    summary_.quantized_layers = std::move(a.outcome.quantized);
+    summary_.float_layers = std::move(a.outcome.kept_float);
+    for (std::string& w : a.outcome.warnings) summary_.warnings.push_back(std::move(w));
+    remember(a.declined, summary_.declined);
+    summary_.outputs = std::move(a.score.outputs);
+  }
+
+  Result<Converted> finish(Graph g) {
+    FOLD8_TRY(auto model, exec::Model::from_graph(g));
+    FOLD8_TRY(const MacShares shares, mac_shares(model, samples_));
+    summary_.int8_mac_share = shares.linear;
+    summary_.int8_attention_share = shares.attention;
+    store_facts(summary_, options_.float_only, g);
+    return Converted{std::move(g), std::move(summary_)};
+  }
+
+  // Adds the time of a scope to the stage of that name, and tells the caller that it began.
+  class Clock {
+   public:
+    Clock(Converter& c, std::string name) : c_(c), name_(std::move(name)), begin_(std::chrono::steady_clock::now()) {
+      if (c_.options_.progress) c_.options_.progress(name_, 0, 0);
+    }
+    ~Clock() {
+      const double s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+      for (StageTime& t : c_.summary_.stages)
+        if (t.name == name_) {
+          t.seconds += s;
+          return;
+        }
+      c_.summary_.stages.push_back({name_, s});
+    }
+
+   private:
+    Converter& c_;
+    std::string name_;
+    std::chrono::steady_clock::time_point begin_;
+  };
+
+  static constexpr double kPoorTop1 = 0.9;     // of the samples keep their class; below, something is broken
+  quant::SampleSource* samples_;
+  const ConvertOptions& options_;
+  std::shared_ptr<const exec::Model> float_model_;
+  std::optional<quant::CalibrationTable> table_;
+  ConvertSummary summary_;
+};
+
+}  // namespace
+
+Result<Converted> convert(Graph imported, quant::SampleSource* samples, const ConvertOptions& options) {
+  if (samples == nullptr && !options.float_only && options.quantize.activations != Activations::dynamic && options.quantize.activations != Activations::float_)
+    return invalid_argument("INT8 needs calibration data (--calib DATA); without data only --float, --activations dynamic and --activations float work");
+  return Converter(samples, options).run(std::move(imported));
+}
+
+Result<Folded> fold(Graph imported) {
+  Folded f{std::move(imported), {}, 0};
+  for (const Stage& stage : {canonicalize_stage(), fold_stage()}) {
+    FOLD8_TRY(Tally tally, run(stage, f.graph));
+    for (Declined& d : tally.declined) f.declined.push_back(std::move(d));
+  }
+  f.batch_norms_left = batch_norms_left(f.graph);
+  return f;
+}
+
+}  // namespace fold8::fusion

@@ -1,0 +1,142 @@
+#include "fusion/model_facts.h"
+
+#include <charconv>
+#include <string>
+#include <string_view>
+
+#include "runtime/exec/session.h"
+
+namespace fold8::fusion {
+namespace {
+
+using graph::Graph;
+using graph::Node;
+
+std::string number(double v) {
+  char buffer[32];
+  const auto r = std::to_chars(buffer, buffer + sizeof buffer, v);
+  return {buffer, r.ptr};
+}
+
+std::optional<double> parse(const Graph& g, const std::string& key) {
+  const auto it = g.metadata.find(key);
+  if (it == g.metadata.end()) return std::nullopt;
+  double v = 0;
+  const auto r = std::from_chars(it->second.data(), it->second.data() + it->second.size(), v);
+  return r.ec == std::errc() ? std::optional(v) : std::nullopt;
+}
+
+// Lists are stored as one string: items end with '\n', fields are separated by '\t' (neither occurs in names: cleaned).
+std::string clean(std::string s) {
+  for (char& c : s)
+    if (c == '\n' || c == '\t') c = ' ';
+  return s;
+}
+
+std::vector<std::vector<std::string>> rows(const Graph& g, const std::string& key) {
+  std::vector<std::vector<std::string>> result;
+  const auto it = g.metadata.find(key);
+  if (it == g.metadata.end()) return result;
+  std::string_view text = it->second;
+  while (!text.empty()) {
+    const std::size_t end = text.find('\n');
+    std::string_view line = text.substr(0, end);
+    text = end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
+    std::vector<std::string> fields;
+    for (;;) {
+      const std::size_t tab = line.find('\t');
+      fields.emplace_back(line.substr(0, tab));
+      if (tab == std::string_view::npos) break;
+      line = line.substr(tab + 1);
+    }
+    result.push_back(std::move(fields));
+  }
+  return result;
+}
+
+// An input of zeros where extents that are not known become small.
+std::vector<Tensor> made_up_inputs(const Graph& g) {
+  std::vector<Tensor> inputs;
+  for (graph::ValueId v : g.inputs) {
+    Shape s = g.type(v).shape;
+    for (int i = 0; i < s.rank(); ++i)
+      if (!s[i].known()) s[i] = Dim(i == 0 ? 1 : s.rank() >= 4 && i >= 2 ? 64 : 16);
+    inputs.emplace_back(g.type(v).dtype, s);
+  }
+  return inputs;
+}
+
+}  // namespace
+
+bool is_linear_layer(const Graph& g, const Node& n) {
+  if (n.dead || n.inputs.size() < 2 || !g.is_constant(n.inputs[1])) return false;
+  return std::holds_alternative<graph::Linear>(n.op) || std::holds_alternative<graph::Conv>(n.op);
+}
+
+bool is_int8_layer(const Graph& g, const Node& n) {
+  return is_linear_layer(g, n) && is_quantizable(g.type(n.inputs[0]).dtype) && is_quantizable(g.type(n.inputs[1]).dtype);
+}
+
+Result<MacShares> mac_shares(std::shared_ptr<const exec::Model> model, quant::SampleSource* samples) {
+  const Graph& g = model->graph();
+  const bool real = samples != nullptr && samples->count() > 0;
+  std::vector<Tensor> inputs;
+  if (real) {
+    FOLD8_TRY(inputs, samples->sample(0));
+  } else {
+    inputs = made_up_inputs(g);
+  }
+  FOLD8_TRY(auto session, exec::Session::create(model));
+  session->enable_profile(true);
+  std::vector<TensorView> views;
+  for (const Tensor& t : inputs) views.push_back(t.view());
+  if (const Status s = session->run(views); !s.ok()) return real ? Result<MacShares>(s.error()) : Result<MacShares>(MacShares{});
+  double linear = 0, linear_int8 = 0, attention = 0, attention_int8 = 0;
+  for (const exec::StepProfile& p : session->profile()) {
+    const Node& n = g.node(p.node);
+    if (is_linear_layer(g, n)) {
+      linear += p.macs;
+      if (is_int8_layer(g, n)) linear_int8 += p.macs;
+    } else if (std::holds_alternative<graph::MatMul>(n.op)) {
+      attention += p.macs;
+      if (is_quantizable(g.type(n.inputs[0]).dtype)) attention_int8 += p.macs;
+    }
+  }
+  MacShares shares;
+  if (linear > 0) shares.linear = linear_int8 / linear;
+  if (attention > 0) shares.attention = attention_int8 / attention;
+  return shares;
+}
+
+void store_facts(const ConvertSummary& s, bool is_float, Graph& g) {
+  auto& m = g.metadata;
+  m["fold8.kind"] = is_float ? "float" : "int8";
+  m["fold8.batch_norms_left"] = std::to_string(s.batch_norms_left);
+  if (s.int8_mac_share) m["fold8.int8_mac_share"] = number(*s.int8_mac_share);
+  if (s.int8_attention_share) m["fold8.int8_attention_share"] = number(*s.int8_attention_share);
+  std::string declined, kept, quantized, warnings;
+  for (const Declined& d : s.declined) declined += clean(d.pass) + "\t" + clean(d.node) + "\t" + clean(d.why) + "\n";
+  for (const FloatLayer& f : s.float_layers) kept += clean(f.node) + "\t" + clean(f.op) + "\t" + clean(f.why) + "\n";
+  for (const std::string& q : s.quantized_layers) quantized += clean(q) + "\n";
+  for (const std::string& w : s.warnings) warnings += clean(w) + "\n";
+  m["fold8.declined"] = declined;
+  m["fold8.float_layers"] = kept;
+  m["fold8.quantized_layers"] = quantized;
+  m["fold8.warnings"] = warnings;
+}
+
+ConvertSummary load_facts(const Graph& g) {
+  ConvertSummary s;
+  s.batch_norms_left = static_cast<int>(parse(g, "fold8.batch_norms_left").value_or(0));
+  s.int8_mac_share = parse(g, "fold8.int8_mac_share");
+  s.int8_attention_share = parse(g, "fold8.int8_attention_share");
+  for (auto& r : rows(g, "fold8.declined"))
+    if (r.size() == 3) s.declined.push_back({r[0], r[1], r[2]});
+  for (auto& r : rows(g, "fold8.float_layers"))
+    if (r.size() == 3) s.float_layers.push_back({r[0], r[1], r[2]});
+  for (auto& r : rows(g, "fold8.quantized_layers")) s.quantized_layers.push_back(r[0]);
+  for (auto& r : rows(g, "fold8.warnings")) s.warnings.push_back(r[0]);
+  return s;
+}
+
+}  // namespace fold8::fusion

@@ -1,0 +1,31 @@
+// What convert knows of a model and inspect and reports repeat: shares of multiply-adds, BatchNorms left, declines. Stored
+// in the graph's metadata under keys that begin with "fold8.".
+#pragma once
+
+#include <memory>
+#include <optional>
+
+#include "fusion/convert.h"
+#include "quant/sample_source.h"
+#include "runtime/exec/model.h"
+#include "runtime/graph/graph.h"
+
+namespace fold8::fusion {
+
+// A Linear or Conv whose weights are constant.
+bool is_linear_layer(const graph::Graph& g, const graph::Node& n);
+// It multiplies integers: u8 or s8 activations with s8 or u8 weights.
+bool is_int8_layer(const graph::Graph& g, const graph::Node& n);
+
+struct MacShares {
+  std::optional<double> linear;       // of layers with constant weights; none without multiply-adds
+  std::optional<double> attention;    // of products of two activations
+};
+// Counts the multiply-adds of the first sample (or of a made-up one, if there is none and the extents allow it).
+Result<MacShares> mac_shares(std::shared_ptr<const exec::Model> model, quant::SampleSource* samples);
+
+void store_facts(const ConvertSummary& summary, bool is_float, graph::Graph& g);
+// What store_facts() wrote: summary fields that inspect shows (stages and outputs stay empty).
+ConvertSummary load_facts(const graph::Graph& g);
+
+}  // namespace fold8::fusion

@@ -1,0 +1,192 @@
+#include "fusion/passes/quantize.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <optional>
+#include <tuple>
+
+#include "fusion/passes/glob.h"
+
+namespace fold8::fusion {
+namespace {
+
+using graph::Conv;
+using graph::Graph;
+using graph::kNoValue;
+using graph::Linear;
+using graph::Node;
+using graph::NodeId;
+using graph::ValueId;
+
+bool has_token_norm(const Graph& g) {
+  for (NodeId n = 0; n < g.node_count(); ++n)
+    if (!g.node(n).dead)
+      if (const auto* norm = std::get_if<graph::Norm>(&g.node(n).op))
+        if (norm->kind == graph::NormKind::layer || norm->kind == graph::NormKind::rms) return true;
+  return false;
+}
+
+class Quantizer {
+ public:
+  Quantizer(Graph& g, const QuantizeOptions& options) : g_(g), options_(options), per_token_(wants_per_token()) {}
+
+  Result<QuantizeOutcome> run() {
+    FOLD8_TRY(const std::vector<NodeId> order, g_.topological_order());
+    for (NodeId n : order) FOLD8_CHECK_OK(layer(n));
+    return std::move(outcome_);
+  }
+
+ private:
+  bool wants_per_token() const {
+    if (options_.activations == Activations::dynamic) return true;
+    return options_.activations == Activations::automatic && has_token_norm(g_);
+  }
+
+  // Why this layer must stay float; nullopt if it may become INT8.
+  std::optional<std::string> reason_to_stay_float(const Node& n) const {
+    for (const std::string& glob : options_.keep_float)
+      if (glob_matches(glob, n.name) || glob_matches(glob, g_.value(n.outputs[0]).name)) return "kept float by '" + glob + "'";
+    if (options_.also_float.count(n.name) != 0) return "kept float to reach the accuracy asked for";
+    if (!g_.is_constant(n.inputs[1])) return "its weights are computed, not constant";
+    const TensorType& w = g_.type(n.inputs[1]);
+    if (w.dtype != DType::f32) return "its weights are " + std::string(fold8::name(w.dtype));
+    if (w.shape.count() == 0) return "it has no weights";
+    if (g_.is_constant(n.inputs[0])) return "its input is constant";
+    return std::nullopt;
+  }
+
+  Status layer(NodeId id) {
+    const Node& n = g_.node(id);
+    const bool conv = std::holds_alternative<Conv>(n.op);
+    if (!conv && !std::holds_alternative<Linear>(n.op)) return ok_status();
+    const TensorType& w = g_.type(n.inputs[1]);
+    if (w.quant && is_quantizable(w.dtype) && g_.type(n.inputs[0]).quant) {      // imported as INT8
+      outcome_.quantized.push_back(n.name);
+      return ok_status();
+    }
+    if (auto why = reason_to_stay_float(n)) return keep_float(n, std::move(*why));
+    if (options_.activations == Activations::float_) return weight_only(id, conv);
+    const bool dynamic = per_token_ && !conv;
+    if (!dynamic) {
+      const auto* seen = options_.calibration ? options_.calibration->find(g_.value(n.inputs[0]).name) : nullptr;
+      if (options_.calibration == nullptr)
+        return keep_float(n, conv ? "a convolution's input needs a range: give calibration data" : "its input needs a range: give calibration data");
+      if (seen == nullptr) return internal_error("tensor '" + g_.value(n.inputs[0]).name + "' was not observed");
+    }
+    FOLD8_CHECK_OK(quantize_weights(id));
+    const ValueId x = g_.node(id).inputs[0];
+    if (dynamic) {
+      const auto [q, scale] = token_twin(x);
+      Node& node = g_.node(id);
+      node.inputs[0] = q;
+      node.inputs.resize(5, kNoValue);
+      node.inputs[4] = scale;
+    } else {
+      g_.node(id).inputs[0] = static_twin(x);
+    }
+    outcome_.quantized.push_back(g_.node(id).name);
+    return ok_status();
+  }
+
+  Status keep_float(const Node& n, std::string why) {
+    outcome_.kept_float.push_back({n.name, graph::display_name(n.op), std::move(why)});
+    return ok_status();
+  }
+
+  Status weight_only(NodeId id, bool conv) {
+    if (conv) return keep_float(g_.node(id), "weight-only INT8 is for matrix layers");
+    FOLD8_CHECK_OK(quantize_weights(id));
+    outcome_.quantized.push_back(g_.node(id).name);
+    return ok_status();
+  }
+
+  Status quantize_weights(NodeId id) {
+    const Node& n = g_.node(id);
+    const ValueId w = n.inputs[1];
+    int axis = 0;
+    std::int64_t groups = 1;
+    if (const auto* conv = std::get_if<Conv>(&n.op)) {
+      axis = conv->transposed ? 1 : 0;
+      groups = conv->transposed ? conv->group : 1;
+    } else {
+      axis = g_.type(w).shape.rank() - 2;
+    }
+    const auto key = std::make_tuple(w, axis, groups);
+    const auto known = weights_.find(key);
+    if (known == weights_.end()) {
+      auto q = quant::quantize_weight(g_.constant<float>(w), g_.type(w).shape, axis, options_.weights, groups);
+      if (!q.ok()) return in_context("weight '" + g_.value(w).name + "' of node '" + n.name + "'", q.error());
+      auto bytes = Buffer::allocate(q->codes.size());
+      std::memcpy(bytes->mutable_data(), q->codes.data(), q->codes.size());
+      TensorType type{DType::s8, g_.type(w).shape, std::move(q->params), Layout::plain};
+      const ValueId s8 = g_.add_constant(g_.fresh_name(g_.value(w).name + "_s8"), std::move(type), std::move(bytes));
+      weights_[key] = s8;
+    }
+    g_.node(id).inputs[1] = weights_[key];
+    return ok_status();
+  }
+
+  // The u8 tensor that stands for x, with x's range on the samples.
+  ValueId static_twin(ValueId x) {
+    if (const auto it = static_twins_.find(x); it != static_twins_.end()) return it->second;
+    const quant::Observer& seen = *options_.calibration->find(g_.value(x).name);
+    warn_about(x, seen);
+    TensorType type{DType::u8, g_.type(x).shape, quant::activation_params(quant::choose_range(seen, options_.method, options_.percentile)), Layout::plain};
+    const std::string name = g_.fresh_name(g_.value(x).name + "_u8");
+    const ValueId q = g_.add_value(name, std::move(type));
+    g_.add_node(graph::Quantize{}, name, {x}, {q});
+    return static_twins_[x] = q;
+  }
+
+  std::pair<ValueId, ValueId> token_twin(ValueId x) {
+    if (const auto it = token_twins_.find(x); it != token_twins_.end()) return it->second;
+    const std::string name = g_.fresh_name(g_.value(x).name + "_u8");
+    const ValueId q = g_.add_value(name, TensorType{DType::u8, g_.type(x).shape, QuantParams::per_token(), Layout::plain});
+    Shape rows = g_.type(x).shape;
+    rows[rows.rank() - 1] = Dim(1);
+    const ValueId scale = g_.add_value(g_.fresh_name(name + "_scale"), TensorType{DType::f32, rows, {}, Layout::plain});
+    g_.add_node(graph::DynamicQuantize{}, name, {x}, {q, scale});
+    return token_twins_[x] = {q, scale};
+  }
+
+  void warn_about(ValueId x, const quant::Observer& seen) {
+    const std::string& name = g_.value(x).name;
+    if (seen.empty())
+      outcome_.warnings.push_back("tensor '" + name + "' was filled by no sample (empty in all of them); its scale is a guess");
+    else if (seen.constant())
+      outcome_.warnings.push_back("tensor '" + name + "' was constant (" + std::to_string(seen.min()) + ", " +
+                                  (seen.min() == 0 ? "zero" : "never anything else") + ") in all samples; values outside will be clipped");
+  }
+
+  Graph& g_;
+  const QuantizeOptions& options_;
+  const bool per_token_;
+  QuantizeOutcome outcome_;
+  std::map<std::tuple<ValueId, int, std::int64_t>, ValueId> weights_;
+  std::map<ValueId, ValueId> static_twins_;
+  std::map<ValueId, std::pair<ValueId, ValueId>> token_twins_;
+};
+
+}  // namespace
+
+bool is_quantizable_layer(const Graph& g, const Node& n) {
+  return (std::holds_alternative<Conv>(n.op) || std::holds_alternative<Linear>(n.op)) && g.is_constant(n.inputs[1]) &&
+         g.type(n.inputs[1]).dtype == DType::f32 && g.type(n.inputs[0]).dtype == DType::f32 && !g.is_constant(n.inputs[0]);
+}
+
+std::set<std::string> values_to_observe(const Graph& g) {
+  std::set<std::string> names;
+  for (NodeId n = 0; n < g.node_count(); ++n)
+    if (!g.node(n).dead && is_quantizable_layer(g, g.node(n))) names.insert(g.value(g.node(n).inputs[0]).name);
+  for (ValueId v : g.inputs)
+    if (g.type(v).dtype == DType::f32) names.insert(g.value(v).name);
+  for (ValueId v : g.outputs)
+    if (g.type(v).dtype == DType::f32) names.insert(g.value(v).name);
+  return names;
+}
+
+Result<QuantizeOutcome> quantize(Graph& g, const QuantizeOptions& options) { return Quantizer(g, options).run(); }
+
+}  // namespace fold8::fusion

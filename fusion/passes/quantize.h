@@ -1,0 +1,52 @@
+// Chooses which linear layers become INT8 and rewrites them: weights to s8, inputs through a Quantize (static, per
+// tensor) or DynamicQuantize (per token). What can be fused of it is fused afterwards (fuse_quantize.h).
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "fusion/rewrite/rewrite.h"
+#include "quant/calibrate.h"
+#include "quant/choose_params.h"
+#include "quant/quantize_weights.h"
+#include "runtime/graph/graph.h"
+
+namespace fold8::fusion {
+
+enum class Activations : std::uint8_t {
+  automatic,     // static for convolutions, and for Linear unless the network has LayerNorm or RMSNorm: then per token
+  static_,       // u8 per tensor with zero point, from calibration
+  dynamic,       // u8 per token for Linear (convolutions stay static, if there is data, or float)
+  float_,        // weight-only INT8
+};
+
+struct QuantizeOptions {
+  quant::Method method = quant::Method::minmax;
+  double percentile = quant::kPercentile;
+  Activations activations = Activations::automatic;
+  quant::WeightGranularity weights = quant::WeightGranularity::per_channel;
+  std::vector<std::string> keep_float;                 // globs over node names and output names
+  std::set<std::string> also_float;                    // node names the search decided to keep float
+  const quant::CalibrationTable* calibration = nullptr;   // null: no data
+};
+
+struct FloatLayer {
+  std::string node, op, why;
+};
+
+struct QuantizeOutcome {
+  std::vector<std::string> quantized;                  // node names
+  std::vector<FloatLayer> kept_float;
+  std::vector<std::string> warnings;                   // constant or unfilled tensors, mixed ranges
+};
+
+// Linear and Conv with constant f32 weights: the layers that can become INT8.
+bool is_quantizable_layer(const graph::Graph& g, const graph::Node& n);
+// Names of the values whose ranges quantize() will want.
+std::set<std::string> values_to_observe(const graph::Graph& g);
+
+// The graph is canonicalized, folded and has its activations and residuals fused; types are inferred.
+Result<QuantizeOutcome> quantize(graph::Graph& g, const QuantizeOptions& options);
+
+}  // namespace fold8::fusion

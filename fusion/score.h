@@ -1,0 +1,23 @@
+// How good an INT8 graph is: its outputs against the float graph's on a few samples.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "fusion/convert.h"
+#include "quant/sample_source.h"
+#include "runtime/exec/model.h"
+
+namespace fold8::fusion {
+
+struct Score {
+  std::vector<OutputError> outputs;            // f32 outputs
+  std::optional<double> worst_sqnr_db;         // over outputs with a finite SQNR
+  std::optional<double> worst_top1;            // over outputs that look like class scores ([batch, classes])
+};
+
+Result<Score> score(std::shared_ptr<const exec::Model> reference, std::shared_ptr<const exec::Model> candidate,
+                    quant::SampleSource& samples, std::size_t at_most, int threads);
+
+}  // namespace fold8::fusion
