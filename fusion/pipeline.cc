@@ -1,0 +1,51 @@
+#include "fusion/pipeline.h"
+
+#include <algorithm>
+
+#include "fusion/passes/passes.h"
+
+namespace fold8::fusion {
+
+std::vector<Stage> float_pipeline() {
+  return {
+      // Later passes see one form. Activations and norms are recognised before fold_bias, which
+      // would take the +3 of a
+      // HardSwish for the bias of the layer in front of it.
+      {"canonicalize",
+       {&fold_constants, &drop_noop, &merge_movement, &recognize_clip, &recognize_sigmoid,
+        &recognize_hard_sigmoid, &recognize_gelu, &recognize_layer_norm, &recognize_rms_norm,
+        &recognize_group_norm, &absorb_norm_scale, &matmul_to_linear, &fold_bias}},
+      // Before ranges are measured, and before weights are s8: it changes the range of every row.
+      // Backwards before
+      // forwards: the layer behind may be padded. What finds no layer becomes an affine last.
+      {"fold",
+       {&fold_batch_norm, &fold_scale_back, &fold_batch_norm_forward, &fold_scale_forward,
+        &batch_norm_to_affine, &merge_affines, &drop_noop, &merge_movement, &merge_constants}},
+      // Needs final types. Residual before activation: the activation comes after the sum.
+      {"fuse", {&fuse_matmul_scale, &fuse_matmul_transpose, &fuse_residual, &fuse_activation}},
+  };
+}
+
+Stage stage(std::string_view name) {
+  for (Stage& s : float_pipeline())
+    if (s.name == name) return s;
+  return {name, {}};
+}
+
+Status run_stage(const Stage& stage, graph::Graph& g, const Context& context, PipelineLog& log) {
+  FOLD8_TRY(Tally tally, run(stage, g, context));
+  log.stages.push_back({std::string(stage.name), tally.applied});
+  for (Declined& d : tally.declined)
+    if (std::find(log.declined.begin(), log.declined.end(), d) == log.declined.end())
+      log.declined.push_back(std::move(d));
+  return ok_status();
+}
+
+Result<PipelineLog> run_stages(const std::vector<Stage>& stages, graph::Graph& g,
+                               const Context& context) {
+  PipelineLog log;
+  for (const Stage& s : stages) FOLD8_CHECK_OK(run_stage(s, g, context, log));
+  return log;
+}
+
+}  // namespace fold8::fusion
