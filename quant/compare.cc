@@ -1,0 +1,251 @@
+#include "quant/compare.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <unordered_map>
+
+#include "quant/plain_f32.h"
+#include "quant/single_layer.h"
+#include "runtime/exec/session.h"
+
+namespace fold8::quant {
+namespace {
+
+using graph::Graph;
+using graph::kNoValue;
+using graph::Node;
+using graph::NodeId;
+using graph::ValueId;
+
+// Operators whose result is arithmetic worth a line; data movement, shapes and pure rounding are not.
+bool is_layer(const graph::Op& op) {
+  return std::holds_alternative<graph::Linear>(op) || std::holds_alternative<graph::Conv>(op) || std::holds_alternative<graph::MatMul>(op) ||
+         std::holds_alternative<graph::Norm>(op) || std::holds_alternative<graph::BatchNorm>(op) || std::holds_alternative<graph::Affine>(op) ||
+         std::holds_alternative<graph::Softmax>(op) || std::holds_alternative<graph::Unary>(op) || std::holds_alternative<graph::Binary>(op) ||
+         std::holds_alternative<graph::Pool>(op) || std::holds_alternative<graph::Reduce>(op) || std::holds_alternative<graph::Resize>(op);
+}
+
+// The reference's float tensors of one sample, by name. Kept for the tensors somebody asks for only.
+using Tensors = std::unordered_map<std::string, std::pair<Shape, std::vector<float>>>;
+
+struct Layer {
+  LayerError error;
+  ValueId value;
+  ErrorMeter own, accumulated;
+  std::optional<SingleLayer> alone;
+  std::uint64_t seen = 0, clipped = 0;
+  std::vector<bool> codes;
+};
+
+class Comparer {
+ public:
+  Comparer(std::shared_ptr<const exec::Model> reference, std::shared_ptr<const exec::Model> other, const CompareOptions& options)
+      : reference_(std::move(reference)), other_(std::move(other)), options_(options) {}
+
+  Result<Comparison> run(SampleSource& samples) {
+    FOLD8_CHECK_OK(match_outputs());
+    if (options_.layers) FOLD8_CHECK_OK(find_layers());
+    exec::SessionOptions session_options;
+    session_options.threads = options_.threads;
+    FOLD8_TRY(a_, exec::Session::create(reference_, session_options));
+    FOLD8_TRY(b_, exec::Session::create(other_, session_options));
+    if (options_.layers) watch();
+    for (sample_ = 0; sample_ < samples.count(); ++sample_) {
+      FOLD8_TRY(const std::vector<Tensor> inputs, samples.sample(sample_));
+      FOLD8_CHECK_OK(one_sample(inputs));
+      if (options_.progress) options_.progress(sample_ + 1, samples.count());
+    }
+    return summary(samples.count());
+  }
+
+ private:
+  Error at_sample(const Error& e, const std::string& tensor) const {
+    return in_context("tensor '" + tensor + "', sample " + std::to_string(sample_), e);
+  }
+
+  // Outputs by name; if no name is shared but the counts agree, by position (another exporter's names).
+  Status match_outputs() {
+    const Graph &a = reference_->graph(), &b = other_->graph();
+    for (std::size_t i = 0; i < a.outputs.size(); ++i)
+      for (std::size_t j = 0; j < b.outputs.size(); ++j)
+        if (a.value(a.outputs[i]).name == b.value(b.outputs[j]).name) pairs_.push_back({i, j});
+    if (pairs_.empty()) return invalid_model("the two models share no output name");
+    meters_.resize(pairs_.size());
+    classes_.resize(pairs_.size());
+    return ok_status();
+  }
+
+  Status find_layers() {
+    const Graph& g = other_->graph();
+    const std::vector<NodeId> producers = g.producers();
+    const Graph& ref = reference_->graph();
+    for (ValueId v = 0; v < ref.value_count(); ++v)
+      if (ref.type(v).dtype == DType::f32 && !ref.is_constant(v)) reference_names_.insert(ref.value(v).name);
+    const std::function<bool(const std::string&)> known = [this](const std::string& n) { return reference_names_.count(n) != 0; };
+    for (NodeId n : other_->order()) {
+      const Node& node = g.node(n);
+      if (!is_layer(node.op) || node.outputs.empty() || node.outputs[0] == kNoValue) continue;
+      const ValueId out = node.outputs[0];
+      if (!known(g.value(out).name)) continue;
+      Layer layer;
+      layer.value = out;
+      layer.error.name = g.value(out).name;
+      layer.error.node = node.name;
+      layer.error.op = graph::display_name(node.op);
+      layer.error.inside = node.inside;
+      layer.error.int8 = is_quantizable(g.type(out).dtype) || (node.inputs[0] != kNoValue && is_quantizable(g.type(node.inputs[0]).dtype));
+      auto alone = SingleLayer::cut(g, n, producers, known, options_.threads);
+      if (alone.ok()) {
+        layer.alone.emplace(std::move(alone).value());
+        wanted_.insert(layer.alone->reads().begin(), layer.alone->reads().end());
+      } else {
+        layer.error.own_missing = alone.error().message;
+      }
+      wanted_.insert(layer.error.name);
+      if (g.type(out).dtype == DType::u8 && g.type(out).quant->is_per_tensor()) layer.codes.resize(256);
+      by_value_[out] = layers_.size();
+      layers_.push_back(std::move(layer));
+    }
+    return ok_status();
+  }
+
+  void watch() {
+    a_->set_tap([this](ValueId v, const TensorView& t) {
+      keep(reference_->graph(), v, t);
+      return ok_status();
+    });
+    b_->set_tap([this](ValueId v, const TensorView& t) { return accumulate(v, t); });
+  }
+
+  void keep(const Graph& g, ValueId v, const TensorView& t) {
+    const std::string& name = g.value(v).name;
+    if (t.dtype != DType::f32 || wanted_.count(name) == 0) return;
+    tensors_[name] = {t.shape, *plain_f32(t, g.type(v))};
+  }
+
+  Status accumulate(ValueId v, const TensorView& t) {
+    const Graph& g = other_->graph();
+    const auto it = by_value_.find(v);
+    if (it == by_value_.end()) return ok_status();
+    Layer& layer = layers_[it->second];
+    const auto ref = tensors_.find(layer.error.name);
+    if (ref == tensors_.end()) return ok_status();
+    const std::vector<float>& reference = ref->second.second;
+    auto got = plain_f32(t, g.type(v));
+    if (!got || got->size() != reference.size()) return ok_status();
+    undo_rescale(g.value(v), t.shape, *got);
+    if (const Status s = layer.accumulated.add(reference, *got); !s.ok()) return at_sample(s.error(), layer.error.name);
+    if (!layer.codes.empty()) count_codes(layer, *g.type(v).quant, t, reference);
+    return ok_status();
+  }
+
+  static void undo_rescale(const graph::Value& v, const Shape& shape, std::vector<float>& values) {
+    if (v.rescale.empty() || v.rescale_axis < 0 || v.rescale_axis >= shape.rank()) return;
+    const auto inner = static_cast<std::size_t>(shape.count(v.rescale_axis + 1, shape.rank()));
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] *= v.rescale[i / inner % v.rescale.size()];
+  }
+
+  static void count_codes(Layer& layer, const QuantParams& q, const TensorView& t, const std::vector<float>& reference) {
+    for (std::uint8_t code : t.as<const std::uint8_t>()) layer.codes[code] = true;
+    const double lo = (-0.5 - q.zero_point()) * static_cast<double>(q.scale()), hi = (255.5 - q.zero_point()) * static_cast<double>(q.scale());
+    for (float r : reference) layer.clipped += r < lo || r > hi;
+    layer.seen += reference.size();
+  }
+
+  Status one_sample(const std::vector<Tensor>& inputs) {
+    tensors_.clear();
+    const Graph &a = reference_->graph(), &b = other_->graph();
+    std::vector<TensorView> views(inputs.size()), reordered;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      views[i] = inputs[i].view();
+      keep(a, a.inputs[i], views[i]);
+    }
+    for (ValueId v : b.inputs) {
+      bool found = false;
+      for (std::size_t i = 0; i < a.inputs.size() && !found; ++i)
+        if (a.value(a.inputs[i]).name == b.value(v).name) {
+          reordered.push_back(views[i]);
+          found = true;
+        }
+      if (!found) return invalid_model("the second model wants input '" + b.value(v).name + "', which the first has not");
+    }
+    if (const Status s = a_->run(views); !s.ok()) return at_sample(s.error(), "first model");
+    if (const Status s = b_->run(reordered); !s.ok()) return at_sample(s.error(), "second model");
+    FOLD8_CHECK_OK(compare_outputs());
+    for (Layer& layer : layers_)
+      if (layer.alone) FOLD8_CHECK_OK(run_alone(layer));
+    return ok_status();
+  }
+
+  Status compare_outputs() {
+    const Graph& a = reference_->graph();
+    const Graph& b = other_->graph();
+    for (std::size_t p = 0; p < pairs_.size(); ++p) {
+      const TensorView &x = a_->outputs()[pairs_[p].first], &y = b_->outputs()[pairs_[p].second];
+      const std::string& name = a.value(a.outputs[pairs_[p].first]).name;
+      auto u = plain_f32(x, a.type(a.outputs[pairs_[p].first])), v = plain_f32(y, b.type(b.outputs[pairs_[p].second]));
+      if (!u || !v) continue;
+      if (!(x.shape == y.shape)) return at_sample(invalid_model("shapes differ: " + to_string(x.shape) + " and " + to_string(y.shape)), name);
+      if (const Status s = meters_[p].add(*u, *v); !s.ok()) return at_sample(s.error(), name);
+      if (x.shape.rank() == 2) classes_[p].add(*u, *v, static_cast<std::size_t>(x.shape.extent(1)));
+    }
+    return ok_status();
+  }
+
+  Status run_alone(Layer& layer) {
+    std::vector<TensorView> inputs;
+    for (const std::string& name : layer.alone->reads()) {
+      const auto it = tensors_.find(name);
+      if (it == tensors_.end()) return ok_status();
+      inputs.push_back({DType::f32, it->second.first, it->second.second.data(), Layout::plain});
+    }
+    const auto ref = tensors_.find(layer.error.name);
+    if (ref == tensors_.end()) return ok_status();
+    auto got = layer.alone->run(inputs);
+    if (!got.ok()) return at_sample(got.error(), layer.error.name);
+    if (got->size() != ref->second.second.size()) return ok_status();
+    undo_rescale(other_->graph().value(layer.value), ref->second.first, *got);
+    if (const Status s = layer.own.add(ref->second.second, *got); !s.ok()) return at_sample(s.error(), layer.error.name);
+    return ok_status();
+  }
+
+  Comparison summary(std::size_t samples) {
+    Comparison c;
+    c.samples = samples;
+    const Graph& a = reference_->graph();
+    for (std::size_t p = 0; p < pairs_.size(); ++p)
+      c.outputs.push_back({a.value(a.outputs[pairs_[p].first]).name, meters_[p].summary(), classes_[p].top1(), classes_[p].top5(), classes_[p].kl()});
+    for (Layer& layer : layers_) {
+      layer.error.accumulated = layer.accumulated.summary();
+      if (layer.alone) layer.error.own = layer.own.summary();
+      if (!layer.codes.empty() && layer.seen > 0) {
+        layer.error.clipped = static_cast<double>(layer.clipped) / static_cast<double>(layer.seen);
+        layer.error.codes_used = static_cast<int>(std::count(layer.codes.begin(), layer.codes.end(), true));
+      }
+      c.layers.push_back(std::move(layer.error));
+    }
+    return c;
+  }
+
+  std::shared_ptr<const exec::Model> reference_, other_;
+  const CompareOptions& options_;
+  std::unique_ptr<exec::Session> a_, b_;
+  std::vector<std::pair<std::size_t, std::size_t>> pairs_;
+  std::vector<ErrorMeter> meters_;
+  std::vector<ClassMeter> classes_;
+  std::vector<Layer> layers_;
+  std::unordered_map<ValueId, std::size_t> by_value_;
+  std::set<std::string> reference_names_, wanted_;
+  Tensors tensors_;
+  std::size_t sample_ = 0;
+};
+
+}  // namespace
+
+Result<Comparison> compare(std::shared_ptr<const exec::Model> reference, std::shared_ptr<const exec::Model> other,
+                           SampleSource& samples, const CompareOptions& options) {
+  return Comparer(std::move(reference), std::move(other), options).run(samples);
+}
+
+}  // namespace fold8::quant

@@ -1,0 +1,64 @@
+#include "quant/plain_f32.h"
+
+#include <algorithm>
+
+namespace fold8::quant {
+namespace {
+
+// Index of the element that plain position `i` has in channels_last order of [N, C, S].
+struct Reorder {
+  std::size_t channels, space;
+  bool needed;
+  std::size_t operator()(std::size_t i) const {
+    if (!needed) return i;
+    const std::size_t s = i % space, c = i / space % channels, n = i / space / channels;
+    return (n * space + s) * channels + c;
+  }
+};
+
+template <class T>
+std::vector<float> dequantized(const T* q, std::size_t n, const Shape& shape, const QuantParams& params, std::span<const float> row_scales, const Reorder& at) {
+  std::vector<float> out(n);
+  const bool per_channel = params.granularity() == Granularity::per_channel;
+  const std::size_t row = shape.rank() > 0 ? std::max<std::size_t>(1, static_cast<std::size_t>(shape.back().value())) : 1;
+  const std::size_t inner = per_channel ? static_cast<std::size_t>(shape.count(params.axis() + 1, shape.rank())) : 1;
+  const std::size_t channels = per_channel ? params.scales().size() : 1;
+  for (std::size_t i = 0; i < n; ++i) {
+    const auto code = static_cast<std::int64_t>(q[at(i)]);
+    if (params.granularity() == Granularity::per_token) {
+      out[i] = static_cast<float>(code - 128) * row_scales[i / row];
+    } else {
+      const std::size_t c = per_channel ? i / inner % channels : 0;
+      out[i] = static_cast<float>(code - params.zero_point(c)) * params.scales()[c];
+    }
+  }
+  return out;
+}
+
+}  // namespace
+
+std::optional<std::vector<float>> plain_f32(const TensorView& view, const TensorType& type, std::span<const float> row_scales) {
+  const auto n = static_cast<std::size_t>(view.shape.count());
+  Reorder at{1, 1, view.layout == Layout::channels_last && view.shape.rank() >= 3};
+  if (at.needed) {
+    at.channels = static_cast<std::size_t>(view.shape.extent(1));
+    at.space = static_cast<std::size_t>(view.shape.count(2, view.shape.rank()));
+  }
+  if (view.dtype == DType::f32) {
+    const auto* p = static_cast<const float*>(view.data);
+    std::vector<float> out(n);
+    for (std::size_t i = 0; i < n; ++i) out[i] = p[at(i)];
+    return out;
+  }
+  if (!type.quant) return std::nullopt;
+  if (type.quant->granularity() == Granularity::per_token && row_scales.empty() && n > 0) return std::nullopt;
+  if (type.quant->granularity() == Granularity::per_group) return std::nullopt;
+  switch (view.dtype) {
+    case DType::u8: return dequantized(static_cast<const std::uint8_t*>(view.data), n, view.shape, *type.quant, row_scales, at);
+    case DType::s8: return dequantized(static_cast<const std::int8_t*>(view.data), n, view.shape, *type.quant, row_scales, at);
+    case DType::s32: return dequantized(static_cast<const std::int32_t*>(view.data), n, view.shape, *type.quant, row_scales, at);
+    default: return std::nullopt;
+  }
+}
+
+}  // namespace fold8::quant

@@ -1,0 +1,16 @@
+// Any stored tensor as the real numbers it stands for, in the order of its shape.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "runtime/core/tensor.h"
+
+namespace fold8::quant {
+
+// f32 as it is; u8, s8, s32 with params dequantized (per token: `row_scales`, one per row). Channels_last is put in
+// order. nullopt for tensors that stand for no reals (indices, booleans, integers without params).
+std::optional<std::vector<float>> plain_f32(const TensorView& view, const TensorType& type, std::span<const float> row_scales = {});
+
+}  // namespace fold8::quant

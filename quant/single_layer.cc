@@ -1,0 +1,160 @@
+#include "quant/single_layer.h"
+
+#include <map>
+
+#include "quant/plain_f32.h"
+
+namespace fold8::quant {
+namespace {
+
+using graph::Graph;
+using graph::kNoNode;
+using graph::kNoValue;
+using graph::Node;
+using graph::NodeId;
+using graph::ValueId;
+
+// Copies the piece of `from` that leads from the reference's tensors to one node, everything in plain layout.
+class Cutter {
+ public:
+  Cutter(const Graph& from, const std::vector<NodeId>& producers, const std::function<bool(const std::string&)>& known)
+      : from_(from), producers_(producers), known_(known) {}
+
+  Status node(NodeId id) {
+    const Node& n = from_.node(id);
+    std::vector<ValueId> inputs, outputs;
+    for (ValueId v : n.inputs) {
+      if (v == kNoValue) {
+        inputs.push_back(kNoValue);
+        continue;
+      }
+      FOLD8_TRY(const ValueId copy, operand(v));
+      inputs.push_back(copy);
+    }
+    for (ValueId v : n.outputs) outputs.push_back(v == kNoValue ? kNoValue : result(v));
+    to.outputs.push_back(outputs[0]);
+    if (from_.type(n.outputs[0]).quant && from_.type(n.outputs[0]).quant->granularity() == Granularity::per_token && outputs.size() > 2)
+      to.outputs.push_back(outputs[2]);
+    to.add_node(n.op, n.name, std::move(inputs), std::move(outputs));
+    return ok_status();
+  }
+
+  Graph to;
+  std::vector<std::string> reads;
+
+ private:
+  TensorType plain(ValueId v) const {
+    TensorType t = from_.type(v);
+    if (t.layout == Layout::channels_last) t.layout = Layout::plain;
+    for (int i = 0; i < t.shape.rank(); ++i)
+      if (!t.shape[i].known()) t.shape[i] = Dim::unknown();
+    return t;
+  }
+
+  ValueId result(ValueId v) { return copies_[v] = to.add_value(to.fresh_name(from_.value(v).name), plain(v)); }
+
+  // A float tensor of the reference becomes an input of the piece.
+  ValueId reference_input(ValueId v) {
+    const std::string& name = from_.value(v).name;
+    if (const auto it = inputs_.find(name); it != inputs_.end()) return it->second;
+    TensorType t = plain(v);
+    t.dtype = DType::f32;
+    t.quant.reset();
+    const ValueId in = to.add_value(name + " (reference)", std::move(t));
+    to.inputs.push_back(in);
+    reads.push_back(name);
+    return inputs_[name] = in;
+  }
+
+  Result<ValueId> operand(ValueId v) {
+    if (const auto it = copies_.find(v); it != copies_.end()) return it->second;
+    const graph::Value& value = from_.value(v);
+    if (value.is_constant()) return copies_[v] = to.add_constant(to.fresh_name(value.name), value.type, value.constant);
+    if (known_(value.name)) return from_reference(v);
+    const NodeId p = producers_[static_cast<std::size_t>(v)];
+    if (p == kNoNode) return invalid_model("input '" + value.name + "' has no float counterpart");
+    const Node& n = from_.node(p);
+    const bool rounds = std::holds_alternative<graph::Quantize>(n.op) || std::holds_alternative<graph::Dequantize>(n.op) ||
+                        std::holds_alternative<graph::DynamicQuantize>(n.op);
+    if (rounds) return through(n, v);
+    if (std::holds_alternative<graph::Relayout>(n.op)) {
+      FOLD8_TRY(const ValueId inner, operand(n.inputs[0]));
+      return copies_[v] = inner;
+    }
+    // The scale of a per-token tensor its producer writes together with the codes.
+    if (n.outputs.size() == 3 && n.outputs[2] == v && known_(from_.value(n.outputs[0]).name)) {
+      FOLD8_TRY(const ValueId ignored, operand(n.outputs[0]));
+      (void)ignored;
+      return copies_[v];
+    }
+    return invalid_model("operand '" + value.name + "' has no float counterpart");
+  }
+
+  Result<ValueId> through(const Node& n, ValueId wanted) {
+    std::vector<ValueId> inputs, outputs;
+    for (ValueId v : n.inputs) {
+      if (v == kNoValue) {
+        inputs.push_back(kNoValue);
+        continue;
+      }
+      FOLD8_TRY(const ValueId copy, operand(v));
+      inputs.push_back(copy);
+    }
+    for (ValueId v : n.outputs) outputs.push_back(v == kNoValue ? kNoValue : result(v));
+    to.add_node(n.op, n.name, std::move(inputs), std::move(outputs));
+    return copies_[wanted];
+  }
+
+  // The reference's tensor, rounded as the model stores it.
+  Result<ValueId> from_reference(ValueId v) {
+    const TensorType t = plain(v);
+    const ValueId x = reference_input(v);
+    if (t.dtype == DType::f32) return copies_[v] = x;
+    if (!t.quant || !is_quantizable(t.dtype)) return invalid_model("operand '" + from_.value(v).name + "' is no float tensor");
+    if (t.quant->granularity() != Granularity::per_token) {
+      const ValueId q = result(v);
+      to.add_node(graph::Quantize{}, from_.value(v).name, {x}, {q});
+      return q;
+    }
+    const Node& p = from_.node(producers_[static_cast<std::size_t>(v)]);
+    if (p.outputs.size() < 3 || p.outputs[2] == kNoValue) return invalid_model("operand '" + from_.value(v).name + "' has no scales");
+    const ValueId q = result(v), scale = result(p.outputs[2]);
+    to.add_node(graph::DynamicQuantize{}, from_.value(v).name, {x}, {q, scale});
+    return q;
+  }
+
+  const Graph& from_;
+  const std::vector<NodeId>& producers_;
+  const std::function<bool(const std::string&)>& known_;
+  std::map<ValueId, ValueId> copies_;
+  std::map<std::string, ValueId> inputs_;
+};
+
+}  // namespace
+
+Result<SingleLayer> SingleLayer::cut(const Graph& g, NodeId node, const std::vector<NodeId>& producers,
+                                     const std::function<bool(const std::string&)>& known, int threads) {
+  Cutter cutter(g, producers, known);
+  FOLD8_CHECK_OK(cutter.node(node));
+  SingleLayer layer;
+  layer.reads_ = std::move(cutter.reads);
+  layer.output_type_ = g.type(g.node(node).outputs[0]);
+  FOLD8_TRY(auto model, exec::Model::from_graph(std::move(cutter.to)));
+  exec::SessionOptions options;
+  options.threads = threads;
+  options.plan_cache = 2;
+  FOLD8_TRY(layer.session_, exec::Session::create(std::move(model), options));
+  return layer;
+}
+
+Result<std::vector<float>> SingleLayer::run(const std::vector<TensorView>& inputs) {
+  FOLD8_CHECK_OK(session_->run(inputs));
+  const auto& outputs = session_->outputs();
+  std::span<const float> row_scales;
+  if (outputs.size() > 1) row_scales = outputs[1].as<const float>();
+  auto values = plain_f32(outputs[0], output_type_, row_scales);
+  if (!values) return invalid_model("its result stands for no real numbers");
+  return std::move(*values);
+}
+
+}  // namespace fold8::quant
