@@ -10,3 +10,7 @@
 #include "runtime/kernels/norm.h"
 #include "runtime/kernels/softmax.h"
 #include "runtime/kernels/reduce.h"
+#include "runtime/kernels/depthwise_f32.h"
+#include "runtime/kernels/pool.h"
+#include "runtime/kernels/resize.h"
+#include "runtime/kernels/transpose.h"

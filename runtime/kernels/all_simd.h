@@ -15,3 +15,7 @@
 #include "runtime/kernels/softmax_simd.h"
 #include "runtime/kernels/reduce_simd.h"
 #include "runtime/kernels/arg_reduce_simd.h"
+#include "runtime/kernels/depthwise_f32_simd.h"
+#include "runtime/kernels/pool_simd.h"
+#include "runtime/kernels/resize_simd.h"
+#include "runtime/kernels/transpose_simd.h"
