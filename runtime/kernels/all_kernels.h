@@ -14,3 +14,5 @@
 #include "runtime/kernels/pool.h"
 #include "runtime/kernels/resize.h"
 #include "runtime/kernels/transpose.h"
+#include "runtime/kernels/conv_u8s8.h"
+#include "runtime/kernels/depthwise_u8s8.h"

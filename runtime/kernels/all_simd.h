@@ -19,3 +19,5 @@
 #include "runtime/kernels/pool_simd.h"
 #include "runtime/kernels/resize_simd.h"
 #include "runtime/kernels/transpose_simd.h"
+#include "runtime/kernels/conv_u8s8_simd.h"
+#include "runtime/kernels/depthwise_u8s8_simd.h"

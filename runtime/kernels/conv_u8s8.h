@@ -47,4 +47,7 @@ void pack_conv_s8(const ConvShape& shape, const std::int8_t* w, std::int8_t* pac
 // Scratch of one call of conv_u8s8 or, for depthwise shapes, of depthwise_u8s8. The same for every target.
 std::size_t conv_u8s8_scratch_bytes(const ConvShape& shape);
 
+// The part of it that holds a gathered block of rows of depth k, padded to whole groups.
+std::size_t conv_gather_bytes(std::size_t k);
+
 }  // namespace fold8::kernels

@@ -13,6 +13,7 @@
 #include "runtime/kernels/epilogue_activation.h"
 #include "runtime/kernels/epilogue.h"
 #include "runtime/kernels/lanes_simd.h"
+#include "runtime/kernels/vec16_simd.h"
 #include "runtime/kernels/vector_io_simd.h"
 
 namespace fold8::kernels::simd {
@@ -66,14 +67,17 @@ template <class Arch>
 
 template <class Arch, Activation kActivation, class Acc>
 [[gnu::noinline]] void row(const Epilogue& e, std::size_t m, std::size_t n, const Acc* acc, std::size_t count) {
-  using F = typename Arch::f32;
+  constexpr std::size_t kLanes = VectorIo<typename Arch::f32>::kLanes;
   const std::size_t residual_at = m * e.residual_stride + n, y_at = m * e.y_stride + n;
-  for (std::size_t j = 0; j < count; j += VectorIo<F>::kLanes) {
-    const std::size_t left = count - j;
-    F r = scaled<Arch>(e, m, n + j, acc + j, left);
-    r = plus_residual<Arch>(e, residual_at + j, r, left);
-    r = epilogue_activate<kActivation, F>(r, e.a, e.b);
-    store<Arch>(e, y_at + j, r, left);
+  for (std::size_t j = 0; j < count; j += 16) {
+    const auto left = [&](int part) { return count > j + part * kLanes ? count - j - part * kLanes : 0; };
+    V16<Arch> r = V16<Arch>::make([&](int part) {
+      const std::size_t at = j + static_cast<std::size_t>(part) * kLanes, columns = left(part);
+      return plus_residual<Arch>(e, residual_at + at, scaled<Arch>(e, m, n + at, acc + at, columns), columns);
+    });
+    r = epilogue_activate<kActivation, V16<Arch>>(r, e.a, e.b);
+    for (int part = 0; part < V16<Arch>::kParts; ++part)
+      store<Arch>(e, y_at + j + static_cast<std::size_t>(part) * kLanes, r.part[part], left(part));
   }
 }
 

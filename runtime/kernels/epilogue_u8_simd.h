@@ -65,6 +65,18 @@ bool epilogue_u8(const Epilogue& e, std::size_t begin, std::size_t end, Epilogue
   return true;
 }
 
+// The same for the matrix of epilogue_shift.h.
+[[gnu::always_inline]] static inline EpilogueU8 epilogue_u8_at(EpilogueU8 e, std::size_t m, std::size_t n,
+                                                               std::size_t row_step) {
+  e.multiplier += n;
+  if (e.offset) e.offset += n;
+  if (e.residual) e.residual += m * e.residual_stride + n;
+  e.y += m * e.y_stride + n;
+  e.residual_stride *= row_step;
+  e.y_stride *= row_step;
+  return e;
+}
+
 #ifdef __AVX512F__
 // Row m, columns [n, n + count) with count <= 16 * kVectors, from kVectors vectors of int32 sums.
 template <int kVectors>

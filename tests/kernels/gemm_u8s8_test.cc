@@ -126,7 +126,7 @@ TEST_P(GemmU8S8Target, AwkwardShapesAreExact) {
 
 TEST_P(GemmU8S8Target, EveryEpilogueHasTheReferencesBits) {
   SeededRng rng;
-  for (int i = 0; i < 1500; ++i) {
+  for (int i = 0; i < 800; ++i) {
     const EpilogueKind kind = random_kind(rng);
     const std::size_t m = rng.integer(1, 30), n = rng.integer(1, 90), k = rng.integer(0, 200);
     SCOPED_TRACE(::testing::Message() << m << "x" << n << "x" << k << " " << kind);
@@ -156,13 +156,13 @@ TEST_P(GemmU8S8Target, AnySplitGivesTheSameBytes) {
 
 TEST_P(GemmU8S8Target, SumsBeyondInt32AreExact) {
   SeededRng rng;
-  for (std::size_t k : {33025, 33026, 65793, 65794, 70001, 140003})
+  for (std::size_t k : {33026, 65793, 65794, 100003})
     for (bool w_zero_points : {false, true})
       for (OutputKind output : {OutputKind::f32, OutputKind::s32}) {
         SCOPED_TRACE(::testing::Message() << k << " " << w_zero_points);
         EpilogueKind kind;
         kind.output = output;
-        Product p(rng, 7, 20, k, kind, w_zero_points);
+        Product p(rng, 3, 17, k, kind, w_zero_points);
         std::fill(p.x().begin(), p.x().end(), std::uint8_t{255});  // the largest sums there are
         expect_reference(p);
       }

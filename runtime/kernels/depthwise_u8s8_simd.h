@@ -1,0 +1,238 @@
+// depthwise_u8s8.h for the vector targets. Lines of the output from left to right, in chunks: the inputs of a chunk are
+// interleaved once ("entries") and then shared by all outputs and taps that meet them.
+#pragma once
+
+#include "runtime/kernels/conv_phase.h"
+#include "runtime/kernels/depthwise_avx2.h"
+#include "runtime/kernels/depthwise_u8s8.h"
+#include "runtime/kernels/depthwise_vnni.h"
+#include "runtime/kernels/epilogue_shift.h"
+#include "runtime/kernels/epilogue_simd.h"
+
+namespace fold8::kernels::simd {
+
+template <class Arch>
+struct DepthwiseEngineOf {
+  using type = DepthwiseAvx2<Arch>;
+};
+#ifdef __AVX512VNNI__
+template <>
+struct DepthwiseEngineOf<Avx512Vnni> {
+  using type = DepthwiseVnni<Avx512Vnni>;
+};
+#endif
+
+namespace depthwise_detail {
+
+struct Call {
+  const ConvU8S8Args* args;
+  ConvAxis d, h, w;
+  DepthwiseSteps steps;
+  const EpilogueU8* fast;   // or null
+  std::size_t channels;
+};
+
+// One line of outputs: positions [o, end) of the last axis.
+struct Line {
+  std::int64_t sample, in0, in1;   // first tap's position on the first two axes
+  std::int64_t o, end;
+  std::size_t row;                 // output row of o = 0
+};
+
+// Lays weights and parameters of a block out behind each other, where `b` points to.
+template <class Arch>
+void prepare(const Call& call, const DepthwiseBlock& b, std::uint8_t* to) {
+  using Engine = typename DepthwiseEngineOf<Arch>::type;
+  constexpr std::size_t kLanes = Engine::kLanes;
+  const ConvU8S8Args& a = *call.args;
+  const std::size_t steps = static_cast<std::size_t>(call.steps.count()), depth = steps * kGroupDepth;
+  const std::size_t used = static_cast<std::size_t>(b.outputs) * b.width;
+  std::memset(to, 0, steps * Engine::kEntryBytes + 3 * kLanes * 4);
+  for (std::int64_t plane = 0; plane < call.steps.planes; ++plane)
+    for (std::int64_t piece = 0; piece < call.steps.pieces; ++piece)
+      for (std::int64_t i = 0; i < call.steps.reach; ++i, to += Engine::kEntryBytes)
+        for (std::size_t lane = 0; lane < used; ++lane) {
+          const std::size_t c = b.first_channel + lane % b.width;
+          const std::size_t group = static_cast<std::size_t>(call.steps.group(plane, piece, i));
+          Engine::set_weights(to, lane, a.w + c / kPanelColumns * s8_panel_bytes(depth) +
+                                            (group * kPanelColumns + c % kPanelColumns) * kGroupDepth);
+        }
+  std::int32_t* init = reinterpret_cast<std::int32_t*>(to);
+  float* multiplier = reinterpret_cast<float*>(to + 4 * kLanes);
+  float* offset = multiplier + kLanes;
+  for (std::size_t lane = 0; lane < used; ++lane) {
+    const std::size_t c = b.first_channel + lane % b.width, slot = Engine::slot(lane);
+    init[slot] = -a.x_zero_point * packed_s8_sums(a.w, call.channels, depth)[c];
+    if (call.fast) {
+      multiplier[slot] = call.fast->multiplier[c];
+      offset[slot] = call.fast->offset ? call.fast->offset[c] : 0.0f;
+    }
+  }
+}
+
+// The same with every weight 1: what weight zero points are multiplied with.
+template <class Arch>
+void prepare_taps(const Call& call, DepthwiseBlock& b, std::uint8_t* to) {
+  using Engine = typename DepthwiseEngineOf<Arch>::type;
+  const ConvShape& s = call.args->shape;
+  b.taps = to;
+  std::memset(to, 0, static_cast<std::size_t>(call.steps.count()) * Engine::kEntryBytes);
+  for (std::int64_t plane = 0; plane < call.steps.planes; ++plane)
+    for (std::int64_t piece = 0; piece < call.steps.pieces; ++piece)
+      for (std::int64_t i = 0; i < call.steps.reach; ++i, to += Engine::kEntryBytes) {
+        const std::int64_t taps = call.steps.columns ? s.kernel[1] - 4 * piece : s.kernel[2] - 4 * i;
+        const std::int8_t four[4] = {taps > 0, taps > 1, taps > 2, taps > 3};
+        for (std::size_t lane = 0; lane < Engine::kLanes; ++lane) Engine::set_weights(to, lane, four);
+      }
+  std::int32_t* init = reinterpret_cast<std::int32_t*>(to);
+  for (std::size_t lane = 0; lane < Engine::kLanes; ++lane)
+    init[lane] = -call.args->x_zero_point * static_cast<std::int32_t>(conv_taps(s));
+  b.taps_init = init;
+}
+
+// Interleaves the inputs of `groups` groups of outputs from output o on.
+template <class Arch>
+DepthwiseChunk fill_chunk(const Call& call, const DepthwiseBlock& b, const Line& line, std::int64_t o, std::size_t groups,
+                          std::uint8_t* entries) {
+  using Engine = typename DepthwiseEngineOf<Arch>::type;
+  const ConvU8S8Args& a = *call.args;
+  const ConvShape& s = a.shape;
+  const DepthwiseSteps& steps = call.steps;
+  const std::size_t reach = static_cast<std::size_t>(steps.reach), stride = static_cast<std::size_t>(s.stride[2]);
+  DepthwiseChunk c{.entries = entries, .rows = static_cast<std::size_t>(steps.planes * steps.pieces), .row_entries = 0,
+                   .group_step = stride, .reach = reach, .reach_step = static_cast<std::size_t>(steps.distance)};
+  // Neighbouring outputs share entries where that makes fewer of them.
+  const std::size_t shared = (groups - 1) * stride + (reach - 1) * c.reach_step + 1;
+  const bool share = b.outputs == 1 && shared < groups * reach;
+  if (!share) c.group_step = reach, c.reach_step = 1;
+  c.row_entries = share ? shared : groups * reach;
+
+  const std::int64_t first = call.w.in_base + o * s.stride[2];
+  DepthwiseLine lines[4];
+  std::int64_t x[4];
+  std::uint8_t* to = entries;
+  for (std::int64_t plane = 0; plane < steps.planes; ++plane)
+    for (std::int64_t piece = 0; piece < steps.pieces; ++piece) {
+      for (std::int64_t i = 0; i < 4; ++i) {
+        const std::int64_t tap = steps.columns ? 4 * piece + i : 0;
+        const std::int64_t p0 = line.in0 + plane * s.dilation[0], p1 = line.in1 + tap * s.dilation[1];
+        const bool inside = p0 >= 0 && p0 < s.in[0] && p1 >= 0 && p1 < s.in[1] && tap < s.kernel[1];
+        lines[i] = {inside ? a.x + ((line.sample * s.in[0] + p0) * s.in[1] + p1) * s.in[2] * s.in_channels : nullptr,
+                    s.in[2], s.in_channels, s.stride[2], static_cast<std::uint8_t>(a.x_zero_point)};
+      }
+      const std::int64_t apart = steps.columns ? 0 : s.dilation[2];
+      const auto entry = [&](std::int64_t at) {
+        for (std::int64_t i = 0; i < 4; ++i) x[i] = at + i * apart;
+        Engine::entry(b, lines, x, to);
+        to += Engine::kEntryBytes;
+      };
+      if (share) {
+        for (std::size_t i = 0; i < shared; ++i) entry(first + static_cast<std::int64_t>(i));
+      } else {
+        for (std::size_t g = 0; g < groups; ++g)
+          for (std::size_t t = 0; t < reach; ++t)
+            entry(first + static_cast<std::int64_t>(g) * b.outputs * s.stride[2] + static_cast<std::int64_t>(t) * steps.distance);
+      }
+    }
+  return c;
+}
+
+// kGroups groups of outputs from group `first` of the chunk; the first output of them is output row m, `left` remain.
+template <class Arch, int kGroups>
+void outputs(const Call& call, const DepthwiseBlock& b, const DepthwiseChunk& c, std::size_t first, std::size_t m,
+             std::size_t left, const Epilogue& e) {
+  using Engine = typename DepthwiseEngineOf<Arch>::type;
+  const auto acc = Engine::template sums<kGroups>(c, b.weights, b.init, first);
+  const std::size_t per_group = static_cast<std::size_t>(b.outputs);
+  if (call.fast != nullptr) {
+#pragma GCC unroll 4
+    for (int g = 0; g < kGroups; ++g) {
+      const std::size_t done = static_cast<std::size_t>(g) * per_group, count = left - done;
+      Engine::finish(*call.fast, b, m + done, count < per_group ? count : per_group, acc.v[g]);
+    }
+    return;
+  }
+  alignas(64) std::int32_t sums[kGroups][Engine::kLanes];
+  for (int g = 0; g < kGroups; ++g) Engine::store(acc.v[g], sums[g]);
+  if (const std::int32_t* zero_points = call.args->w_zero_points; zero_points != nullptr) {
+    const auto taps = Engine::template sums<kGroups>(c, b.taps, b.taps_init, first);
+    for (int g = 0; g < kGroups; ++g) {
+      alignas(64) std::int32_t x_sums[Engine::kLanes];
+      Engine::store(taps.v[g], x_sums);
+      for (std::size_t lane = 0; lane < per_group * b.width; ++lane)
+        sums[g][lane] -= zero_points[b.first_channel + lane % b.width] * x_sums[lane];
+    }
+  }
+  for (int g = 0; g < kGroups; ++g)
+    for (std::size_t i = 0; i < per_group; ++i) {
+      const std::size_t done = static_cast<std::size_t>(g) * per_group + i;
+      if (done >= left) break;
+      if (e.row_scale == nullptr) epilogue_row<Arch>(e, m + done, b.first_channel, sums[g] + i * b.width, b.width);
+      else epilogue_row<Arch>(epilogue_at(e, m + done, 0), 0, b.first_channel, sums[g] + i * b.width, b.width);
+    }
+}
+
+template <class Arch>
+void block_line(const Call& call, const DepthwiseBlock& b, const Line& line, const Epilogue& e, std::uint8_t* entries) {
+  for (std::int64_t o = line.o; o < line.end;) {
+    const std::int64_t left = line.end - o, all_groups = (left + b.outputs - 1) / b.outputs;
+    const std::size_t groups = static_cast<std::size_t>(all_groups < kDepthwiseChunk ? all_groups : kDepthwiseChunk);
+    const DepthwiseChunk c = fill_chunk<Arch>(call, b, line, o, groups, entries);
+    std::size_t g = 0;
+    const auto turn = [&]<int kGroups>() {
+      const std::size_t done = g * static_cast<std::size_t>(b.outputs);
+      outputs<Arch, kGroups>(call, b, c, g, line.row + static_cast<std::size_t>(o) + done, static_cast<std::size_t>(left) - done, e);
+      g += kGroups;
+    };
+    while (groups - g >= 4) turn.template operator()<4>();
+    if (groups - g >= 2) turn.template operator()<2>();
+    if (groups - g >= 1) turn.template operator()<1>();
+    o += static_cast<std::int64_t>(groups) * b.outputs;
+  }
+}
+
+}  // namespace depthwise_detail
+
+template <class Arch>
+void depthwise_u8s8(const ConvU8S8Args& a) {
+  using namespace depthwise_detail;
+  using Engine = typename DepthwiseEngineOf<Arch>::type;
+  if (a.row_begin >= a.row_end) return;
+  const ConvShape& s = a.shape;
+  const ConvPhase phase = conv_phase(s, 0);
+  EpilogueU8 fast;
+  Call call{.args = &a, .d = phase.axis[0], .h = phase.axis[1], .w = phase.axis[2], .steps = depthwise_steps(s),
+            .fast = nullptr, .channels = static_cast<std::size_t>(s.out_channels)};
+  if (a.w_zero_points == nullptr && epilogue_u8<Arch>(a.epilogue, 0, call.channels, fast)) call.fast = &fast;
+
+  std::uint8_t* scratch = static_cast<std::uint8_t*>(a.scratch);
+  std::uint8_t* entries = scratch + depthwise_weights_bytes(s);
+  const std::size_t block_bytes = static_cast<std::size_t>(call.steps.count()) * Engine::kEntryBytes + 3 * Engine::kLanes * 4;
+  const std::size_t blocks = (call.channels + Engine::kLanes - 1) / Engine::kLanes;
+  DepthwiseBlock first{};
+  if (a.w_zero_points) prepare_taps<Arch>(call, first, scratch + blocks * block_bytes);
+  const auto block = [&](std::size_t i) {
+    DepthwiseBlock b = first;
+    b.first_channel = i * Engine::kLanes;
+    b.width = call.channels - b.first_channel < Engine::kLanes ? call.channels - b.first_channel : Engine::kLanes;
+    b.outputs = Engine::kPacksOutputs ? static_cast<std::int64_t>(Engine::kLanes / b.width) : 1;
+    b.weights = scratch + i * block_bytes;
+    b.init = reinterpret_cast<const std::int32_t*>(b.weights + block_bytes - 3 * Engine::kLanes * 4);
+    b.multiplier = reinterpret_cast<const float*>(b.init + Engine::kLanes);
+    b.offset = b.multiplier + Engine::kLanes;
+    return b;
+  };
+  for (std::size_t i = 0; i < blocks; ++i) prepare<Arch>(call, block(i), scratch + i * block_bytes);
+  for (std::int64_t row = a.row_begin; row < a.row_end;) {
+    const std::int64_t o2 = row % s.out[2], o1 = row / s.out[2] % s.out[1], o0 = row / (s.out[2] * s.out[1]) % s.out[0];
+    const std::int64_t sample = row / (s.out[2] * s.out[1] * s.out[0]), left = a.row_end - row;
+    const Line line{.sample = sample, .in0 = call.d.in_base + o0 * s.stride[0], .in1 = call.h.in_base + o1 * s.stride[1],
+                    .o = o2, .end = left < s.out[2] - o2 ? o2 + left : s.out[2], .row = static_cast<std::size_t>(row - o2)};
+    Epilogue e = a.epilogue;
+    if (e.row_scale) e.row_scale += sample;  // one entry a sample
+    for (std::size_t i = 0; i < blocks; ++i) block_line<Arch>(call, block(i), line, e, entries);
+    row += line.end - line.o;
+  }
+}
+
+}  // namespace fold8::kernels::simd
