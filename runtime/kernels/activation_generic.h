@@ -10,7 +10,7 @@ namespace fold8::kernels::generic {
 template <class F>
 inline F clip(F r, F a, F b) {
   using L = Lanes<F>;
-  return L::select(r != r, r, L::min(b, L::max(r, a)));
+  return L::select(L::is_nan(r), r, L::min(b, L::max(r, a)));
 }
 
 template <class F>

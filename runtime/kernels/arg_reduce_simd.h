@@ -9,12 +9,12 @@ template <class Arch, ReduceKind kind>
 inline std::int64_t arg_row(const float* x, std::size_t axis, bool last) {
   using V = V16<Arch>;
   const V m = row_extreme<Arch, kind>(x, axis);
-  const bool nan = Memory16<Arch>::any_mask(m != m) != 0;
+  const bool nan = Memory16<Arch>::any_mask(Lanes<V>::is_nan(m)) != 0;
   std::int64_t found = 0;
   for (std::size_t step = 0; step * 16 < axis; ++step) {
     const std::size_t j = (last ? (axis - 1) / 16 - step : step) * 16, left = axis - j;
     const V v = left >= 16 ? load<Arch>(x + j, Full{}) : load<Arch>(x + j, static_cast<int>(left));
-    unsigned hit = Memory16<Arch>::any_mask(nan ? v != v : v == m);
+    unsigned hit = Memory16<Arch>::any_mask(nan ? Lanes<V>::is_nan(v) : v == m);
     if (left < 16) hit &= (1u << left) - 1;
     if (hit == 0) continue;
     const int lane = last ? 31 - __builtin_clz(hit) : __builtin_ctz(hit);
@@ -32,7 +32,7 @@ inline void arg_columns(const float* x, const ArgReduceArgs& args, std::int64_t*
   std::int64_t at[16] = {};
   for (std::size_t j = 1; j < args.axis; ++j) {
     const V v = load<Arch>(x + j * args.inner, n);
-    const unsigned v_nan = Memory16<Arch>::any_mask(v != v), b_nan = Memory16<Arch>::any_mask(best != best);
+    const unsigned v_nan = Memory16<Arch>::any_mask(Lanes<V>::is_nan(v)), b_nan = Memory16<Arch>::any_mask(Lanes<V>::is_nan(best));
     const unsigned beyond = Memory16<Arch>::any_mask(kind == ReduceKind::max ? v > best : v < best);
     const unsigned equal = Memory16<Arch>::any_mask(v == best) | (v_nan & b_nan);
     const unsigned better = beyond | (v_nan & ~b_nan) | (args.select_last ? equal : 0u);

@@ -16,6 +16,7 @@ struct Lanes<float> {
   using Mask = bool;
   static float fma(float a, float b, float c) { return __builtin_fmaf(a, b, c); }
   static float select(Mask m, float a, float b) { return m ? a : b; }
+  static Mask is_nan(float a) { return a != a; }
   static float sqrt(float a) { return __builtin_sqrtf(a); }
   static float floor(float a) { return __builtin_floorf(a); }
   static float ceil(float a) { return __builtin_ceilf(a); }

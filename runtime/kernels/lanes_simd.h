@@ -13,6 +13,8 @@ struct Lanes<Avx2::f32> {
   using Mask = xsimd::batch_bool<float, Avx2::xsimd_arch>;
   static F fma(F a, F b, F c) { return _mm256_fmadd_ps(a, b, c); }
   static F select(Mask m, F a, F b) { return _mm256_blendv_ps(b, a, m); }
+  // Not a != a: xsimd's comparison is the ordered one, false for NaN.
+  static Mask is_nan(F a) { return _mm256_cmp_ps(a, a, _CMP_UNORD_Q); }
   static F sqrt(F a) { return _mm256_sqrt_ps(a); }
   static F floor(F a) { return _mm256_round_ps(a, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
   static F ceil(F a) { return _mm256_round_ps(a, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC); }
@@ -41,6 +43,7 @@ struct Lanes<Avx512Vnni::f32> {
   using Mask = xsimd::batch_bool<float, Avx512Vnni::xsimd_arch>;
   static F fma(F a, F b, F c) { return _mm512_fmadd_ps(a, b, c); }
   static F select(Mask m, F a, F b) { return _mm512_mask_blend_ps(static_cast<__mmask16>(m.data), b, a); }
+  static Mask is_nan(F a) { return _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q); }
   static F sqrt(F a) { return _mm512_sqrt_ps(a); }
   static F floor(F a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
   static F ceil(F a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC); }

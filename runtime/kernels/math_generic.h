@@ -14,14 +14,14 @@ inline F max(F a, F b) {
   // Where a == b only the sign of a zero can differ: and keeps -0 only if both have it.
   const F tie = L::from_bits(L::bits(a) & L::bits(b));
   const F m = L::select(a == b, tie, L::max(a, b));   // b if a is NaN or b is
-  return L::select(a != a, a, m);
+  return L::select(L::is_nan(a), a, m);
 }
 template <class F>
 inline F min(F a, F b) {
   using L = Lanes<F>;
   const F tie = L::from_bits(L::bits(a) | L::bits(b));
   const F m = L::select(a == b, tie, L::min(a, b));
-  return L::select(a != a, a, m);
+  return L::select(L::is_nan(a), a, m);
 }
 
 template <class F>

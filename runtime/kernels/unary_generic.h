@@ -12,14 +12,14 @@ template <class F>
 inline F sign(F x) {
   using L = Lanes<F>;
   const F s = L::select(x > F(0.0f), F(1.0f), L::select(x < F(0.0f), F(-1.0f), F(0.0f)));
-  return L::select(x != x, x, s);
+  return L::select(L::is_nan(x), x, s);
 }
 
 template <class F>
 inline F shrink(F x, F a, F b) {
   using L = Lanes<F>;
   const F s = L::select(x < neg(a), x + b, L::select(x > a, x - b, F(0.0f)));
-  return L::select(x != x, x, s);
+  return L::select(L::is_nan(x), x, s);
 }
 
 template <UnaryKind kind, class F>
@@ -45,10 +45,10 @@ inline F unary(F x, F a, F b) {
   if constexpr (kind == K::mish) return x * tanh(softplus(x));
   if constexpr (kind == K::selu) return b * elu(x, a);
   if constexpr (kind == K::celu) return L::select(x < F(0.0f), a * (exp(x / a) - F(1.0f)), x);
-  if constexpr (kind == K::thresholded_relu) return L::select(x != x, x, L::select(x > a, x, F(0.0f)));
+  if constexpr (kind == K::thresholded_relu) return L::select(L::is_nan(x), x, L::select(x > a, x, F(0.0f)));
   if constexpr (kind == K::square) return x * x;
   if constexpr (kind == K::shrink) return shrink(x, a, b);
-  if constexpr (kind == K::canonical_nan) return L::select(x != x, F(__builtin_nanf("")), x);
+  if constexpr (kind == K::canonical_nan) return L::select(L::is_nan(x), F(__builtin_nanf("")), x);
   if constexpr (kind == K::affine) return L::fma(x, a, b);
   return x;
 }

@@ -60,7 +60,6 @@ FOLD8_V16_OPERATOR(M16, V16, <)
 FOLD8_V16_OPERATOR(M16, V16, >)
 FOLD8_V16_OPERATOR(M16, V16, >=)
 FOLD8_V16_OPERATOR(M16, V16, ==)
-FOLD8_V16_OPERATOR(M16, V16, !=)
 FOLD8_V16_OPERATOR(I16, I16, +)
 FOLD8_V16_OPERATOR(I16, I16, -)
 FOLD8_V16_OPERATOR(I16, I16, *)
@@ -87,6 +86,7 @@ struct Lanes<V16<Arch>> {
   using Mask = M16<Arch>;
   static V fma(V a, V b, V c) { return V::make([&](int i) { return L::fma(a.part[i], b.part[i], c.part[i]); }); }
   static V select(Mask m, V a, V b) { return V::make([&](int i) { return L::select(m.part[i], a.part[i], b.part[i]); }); }
+  static Mask is_nan(V a) { return Mask::make([&](int i) { return L::is_nan(a.part[i]); }); }
   static V sqrt(V a) { return V::make([&](int i) { return L::sqrt(a.part[i]); }); }
   static V floor(V a) { return V::make([&](int i) { return L::floor(a.part[i]); }); }
   static V ceil(V a) { return V::make([&](int i) { return L::ceil(a.part[i]); }); }
@@ -262,7 +262,7 @@ struct RoundClamped {
       : lo(static_cast<float>(lowest - zero_point)), hi(static_cast<float>(highest - zero_point)),
         z(static_cast<float>(zero_point)) {}
   I16<Arch> operator()(V r) const {
-    const V c = L::min(hi, L::max(lo, L::select(r != r, V(0.0f), r)));
+    const V c = L::min(hi, L::max(lo, L::select(L::is_nan(r), V(0.0f), r)));
     return L::to_int(L::round(c) + z);
   }
 };
