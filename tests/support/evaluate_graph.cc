@@ -1,0 +1,444 @@
+#include "tests/support/evaluate_graph.h"
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <random>
+
+namespace fold8::testing_support {
+
+using graph::BinaryKind;
+using graph::Graph;
+using graph::kNoValue;
+using graph::Node;
+using graph::UnaryKind;
+using graph::ValueId;
+using Ints = std::vector<std::int64_t>;
+
+namespace {
+
+std::int64_t count(const Ints& shape, std::size_t from = 0) {
+  std::int64_t n = 1;
+  for (std::size_t i = from; i < shape.size(); ++i) n *= shape[i];
+  return n;
+}
+
+Ints strides_of(const Ints& shape) {
+  Ints s(shape.size(), 1);
+  for (std::size_t i = shape.size(); i-- > 1;) s[i - 1] = s[i] * shape[i];
+  return s;
+}
+
+Array filled(Ints shape) {
+  const auto n = static_cast<std::size_t>(count(shape));
+  return {std::move(shape), std::vector<double>(n, 0.0)};
+}
+
+// Calls f(index) for every index of a shape, row-major.
+void for_each_index(const Ints& shape, const std::function<void(const Ints&)>& f) {
+  Ints index(shape.size(), 0);
+  for (std::int64_t i = 0, n = count(shape); i < n; ++i) {
+    f(index);
+    for (std::size_t a = shape.size(); a-- > 0;) {
+      if (++index[a] < shape[a]) break;
+      index[a] = 0;
+    }
+  }
+}
+
+double gelu_erf(double x) { return 0.5 * x * (1 + std::erf(x * std::sqrt(0.5))); }
+double gelu_tanh(double x) {
+  return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+}
+double clamp01(double x) { return std::min(std::max(x, 0.0), 1.0); }
+double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
+
+Result<double> unary(const graph::Unary& u, double x) {
+  switch (u.kind) {
+    case UnaryKind::relu: return std::max(x, 0.0);
+    case UnaryKind::clip: return std::min(std::max(x, double(u.a)), double(u.b));
+    case UnaryKind::leaky_relu: return x < 0 ? u.a * x : x;
+    case UnaryKind::hard_sigmoid: return clamp01(u.a * x + u.b);
+    case UnaryKind::hard_swish: return x * clamp01(u.a * x + u.b);
+    case UnaryKind::sigmoid: return sigmoid(x);
+    case UnaryKind::silu: return x * sigmoid(u.a * x);
+    case UnaryKind::tanh: return std::tanh(x);
+    case UnaryKind::gelu_erf: return gelu_erf(x);
+    case UnaryKind::gelu_tanh: return gelu_tanh(x);
+    case UnaryKind::elu: return x < 0 ? u.a * (std::exp(x) - 1) : x;
+    case UnaryKind::neg: return -x;
+    case UnaryKind::sqrt: return std::sqrt(x);
+    case UnaryKind::exp: return std::exp(x);
+    case UnaryKind::log: return std::log(x);
+    case UnaryKind::reciprocal: return 1 / x;
+    case UnaryKind::erf: return std::erf(x);
+    case UnaryKind::softplus: return std::log1p(std::exp(x));
+    case UnaryKind::mish: return x * std::tanh(std::log1p(std::exp(x)));
+    case UnaryKind::square: return x * x;
+    default: return unsupported("the oracle does not know this unary");
+  }
+}
+
+// The fused activation of an operator, as the Unary it stands for.
+Result<double> activation(Activation kind, float a, float b, double x) {
+  switch (kind) {
+    case Activation::none: return x;
+    case Activation::clip: return unary({UnaryKind::clip, a, b}, x);
+    case Activation::leaky_relu: return unary({UnaryKind::leaky_relu, a, b}, x);
+    case Activation::hard_sigmoid: return unary({UnaryKind::hard_sigmoid, a, b}, x);
+    case Activation::hard_swish: return unary({UnaryKind::hard_swish, a, b}, x);
+    case Activation::sigmoid: return sigmoid(x);
+    case Activation::silu: return unary({UnaryKind::silu, a, b}, x);
+    case Activation::tanh: return std::tanh(x);
+    case Activation::gelu_erf: return gelu_erf(x);
+    case Activation::gelu_tanh: return gelu_tanh(x);
+    case Activation::elu: return unary({UnaryKind::elu, a, b}, x);
+  }
+  return unsupported("the oracle does not know this activation");
+}
+
+Result<double> binary(BinaryKind kind, double a, double b) {
+  switch (kind) {
+    case BinaryKind::add: return a + b;
+    case BinaryKind::sub: return a - b;
+    case BinaryKind::mul: return a * b;
+    case BinaryKind::div: return a / b;
+    case BinaryKind::pow: return std::pow(a, b);
+    case BinaryKind::min: return std::min(a, b);
+    case BinaryKind::max: return std::max(a, b);
+    default: return unsupported("the oracle does not know this binary");
+  }
+}
+
+class Evaluator {
+ public:
+  Evaluator(const Graph& g, const std::map<std::string, Array>& inputs) : g_(g), inputs_(inputs) {}
+
+  Result<std::map<std::string, Array>> run() {
+    for (ValueId v : g_.inputs) {
+      const auto it = inputs_.find(g_.value(v).name);
+      if (it == inputs_.end()) return invalid_argument("no input '" + g_.value(v).name + "'");
+      values_[v] = it->second;
+    }
+    FOLD8_TRY(const auto order, g_.topological_order());
+    for (const graph::NodeId n : order) {
+      node_ = &g_.node(n);
+      Result<Array> y = std::visit([&](const auto& op) -> Result<Array> { return eval(op); }, node_->op);
+      if (!y.ok()) return in_context("node '" + node_->name + "'", y.error());
+      values_[node_->outputs[0]] = std::move(*y);
+    }
+    std::map<std::string, Array> results;
+    for (ValueId v : g_.outputs) results[g_.value(v).name] = value(v);
+    return results;
+  }
+
+ private:
+  bool has(std::size_t i) const { return i < node_->inputs.size() && node_->inputs[i] != kNoValue; }
+  const Array& in(std::size_t i) { return value(node_->inputs[i]); }
+  Ints ints(std::size_t i) {
+    const Array& a = in(i);
+    return Ints(a.data.begin(), a.data.end());
+  }
+
+  const Array& value(ValueId v) {
+    const auto it = values_.find(v);
+    if (it != values_.end()) return it->second;
+    Array a;
+    for (const Dim d : g_.type(v).shape.dims()) a.shape.push_back(d.value());
+    if (g_.type(v).dtype == DType::s64)
+      for (const std::int64_t x : g_.constant<std::int64_t>(v)) a.data.push_back(static_cast<double>(x));
+    else
+      for (const float x : g_.constant<float>(v)) a.data.push_back(x);
+    return values_[v] = std::move(a);
+  }
+
+  template <class Op>
+  Result<Array> eval(const Op&) { return unsupported(std::string("the oracle does not know ") + std::string(Op::kName)); }
+
+  Result<Array> eval(const graph::Identity&) { return in(0); }
+  Result<Array> eval(const graph::Cast&) { return in(0); }
+
+  Result<Array> eval(const graph::Unary& u) {
+    Array y = in(0);
+    for (double& x : y.data) {
+      FOLD8_TRY(x, unary(u, x));
+    }
+    return y;
+  }
+
+  Result<Array> activated(Array y, Activation kind, float a, float b) {
+    for (double& x : y.data) {
+      FOLD8_TRY(x, activation(kind, a, b, x));
+    }
+    return y;
+  }
+
+  Result<Array> eval(const graph::Binary& op) {
+    const Array &a = in(0), &b = in(1);
+    const std::size_t rank = std::max(a.shape.size(), b.shape.size());
+    const auto padded = [rank](const Ints& s) {
+      Ints p(rank - s.size(), 1);
+      p.insert(p.end(), s.begin(), s.end());
+      return p;
+    };
+    const Ints sa = padded(a.shape), sb = padded(b.shape), ta = strides_of(sa), tb = strides_of(sb);
+    Ints shape(rank);
+    for (std::size_t i = 0; i < rank; ++i) shape[i] = sa[i] == 1 ? sb[i] : sa[i];
+    Array y = filled(shape);
+    std::size_t out = 0;
+    Status status = ok_status();
+    for_each_index(shape, [&](const Ints& index) {
+      std::int64_t ia = 0, ib = 0;
+      for (std::size_t i = 0; i < rank; ++i) {
+        ia += sa[i] == 1 ? 0 : index[i] * ta[i];
+        ib += sb[i] == 1 ? 0 : index[i] * tb[i];
+      }
+      const auto r = binary(op.kind, a.data[std::size_t(ia)], b.data[std::size_t(ib)]);
+      if (!r.ok()) status = r.error();
+      else y.data[out++] = *r;
+    });
+    if (!status.ok()) return status.error();
+    return activated(std::move(y), op.activation, op.a, op.b);
+  }
+
+  // y = x * scale[c] + shift[c] along an axis
+  Array per_channel(const Array& x, std::size_t axis, const std::vector<double>& scale, const std::vector<double>& shift) {
+    Array y = x;
+    const auto inner = static_cast<std::size_t>(count(x.shape, axis + 1)), channels = std::size_t(x.shape[axis]);
+    for (std::size_t i = 0; i < y.data.size(); ++i) {
+      const std::size_t c = i / inner % channels;
+      y.data[i] = x.data[i] * scale[c] + shift[c];
+    }
+    return y;
+  }
+
+  Result<Array> eval(const graph::Affine& op) {
+    return activated(per_channel(in(0), std::size_t(op.axis), in(1).data, in(2).data), op.activation, op.a, op.b);
+  }
+
+  Result<Array> eval(const graph::BatchNorm& op) {
+    if (op.training) return unsupported("training mode");
+    std::vector<double> scale, shift;
+    for (std::size_t c = 0; c < in(1).data.size(); ++c) {
+      scale.push_back(in(1).data[c] / std::sqrt(in(4).data[c] + double(op.epsilon)));
+      shift.push_back(in(2).data[c] - scale[c] * in(3).data[c]);
+    }
+    return per_channel(in(0), 1, scale, shift);
+  }
+
+  Result<Array> eval(const graph::Linear& op) {
+    const Array &x = in(0), &w = in(1);
+    const std::int64_t k = w.shape.back(), n = w.shape[w.shape.size() - 2], matrices = count(w.shape) / (k * n);
+    Ints shape = x.shape;
+    shape.back() = n;
+    Array y = filled(shape);
+    const std::int64_t rows = count(x.shape) / k;
+    const std::int64_t rows_per_matrix = matrices == 1 ? rows : x.shape[x.shape.size() - 2];
+    for (std::int64_t r = 0; r < rows; ++r)
+      for (std::int64_t o = 0; o < n; ++o) {
+        double sum = has(2) ? in(2).data[std::size_t(o)] : 0;
+        const std::int64_t matrix = r / rows_per_matrix % matrices;
+        for (std::int64_t i = 0; i < k; ++i) sum += x.data[std::size_t(r * k + i)] * w.data[std::size_t((matrix * n + o) * k + i)];
+        y.data[std::size_t(r * n + o)] = sum + (has(3) ? in(3).data[std::size_t(r * n + o)] : 0);
+      }
+    return activated(std::move(y), op.activation, op.a, op.b);
+  }
+
+  Result<Array> eval(const graph::MatMul& op) {
+    Array a = in(0), b = in(1);
+    if (op.transpose_a) a = swapped(a);
+    if (op.transpose_b) b = swapped(b);
+    if (a.shape.size() < 2 || b.shape.size() < 2) return unsupported("the oracle multiplies matrices only");
+    const std::int64_t m = a.shape[a.shape.size() - 2], k = a.shape.back(), n = b.shape.back();
+    const std::int64_t batches = std::max(count(a.shape) / (m * k), count(b.shape) / (k * n));
+    Ints shape = a.shape.size() >= b.shape.size() ? a.shape : b.shape;
+    shape[shape.size() - 2] = m;
+    shape.back() = n;
+    Array y = filled(shape);
+    for (std::int64_t t = 0; t < batches; ++t)
+      for (std::int64_t r = 0; r < m; ++r)
+        for (std::int64_t c = 0; c < n; ++c) {
+          const std::int64_t ta = t % (count(a.shape) / (m * k)), tb = t % (count(b.shape) / (k * n));
+          double sum = 0;
+          for (std::int64_t i = 0; i < k; ++i) sum += a.data[std::size_t((ta * m + r) * k + i)] * b.data[std::size_t((tb * k + i) * n + c)];
+          y.data[std::size_t((t * m + r) * n + c)] = double(op.alpha) * sum;
+        }
+    return y;
+  }
+
+  Array swapped(const Array& x) {
+    Ints perm(x.shape.size());
+    for (std::size_t i = 0; i < perm.size(); ++i) perm[i] = static_cast<std::int64_t>(i);
+    std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
+    return permuted(x, perm);
+  }
+
+  Array permuted(const Array& x, const Ints& perm) {
+    Ints shape;
+    for (const std::int64_t p : perm) shape.push_back(x.shape[std::size_t(p)]);
+    Array y = filled(shape);
+    const Ints strides = strides_of(x.shape);
+    std::size_t out = 0;
+    for_each_index(shape, [&](const Ints& index) {
+      std::int64_t from = 0;
+      for (std::size_t i = 0; i < perm.size(); ++i) from += index[i] * strides[std::size_t(perm[i])];
+      y.data[out++] = x.data[std::size_t(from)];
+    });
+    return y;
+  }
+
+  // Both kinds of convolution by scattering input times weight onto the output; any number of spatial axes.
+  Result<Array> eval(const graph::Conv& op) {
+    const Array &x = in(0), &w = in(1);
+    const std::size_t axes = x.shape.size() - 2;
+    if (op.auto_pad != graph::AutoPad::none) return unsupported("auto_pad");
+    const auto at = [](const Ints& v, std::size_t i, std::int64_t otherwise) { return i < v.size() ? v[i] : otherwise; };
+    const std::int64_t group = op.group, channels = x.shape[1];
+    const std::int64_t outputs = op.transposed ? w.shape[1] * group : w.shape[0];
+    Ints shape{x.shape[0], outputs}, kernel(w.shape.begin() + 2, w.shape.end()), space(x.shape.begin() + 2, x.shape.end()), result;
+    for (std::size_t i = 0; i < axes; ++i) {
+      const std::int64_t reach = (kernel[i] - 1) * at(op.dilations, i, 1) + 1;
+      const std::int64_t pads = at(op.pads, i, 0) + at(op.pads, axes + i, 0);
+      result.push_back(op.transposed ? (space[i] - 1) * at(op.strides, i, 1) + reach + at(op.output_padding, i, 0) - pads
+                                     : (space[i] + pads - reach) / at(op.strides, i, 1) + 1);
+    }
+    shape.insert(shape.end(), result.begin(), result.end());
+    Array y = filled(shape);
+    const std::int64_t in_per_group = channels / group, out_per_group = outputs / group;
+    const Ints in_stride = strides_of(x.shape), out_stride = strides_of(shape), w_stride = strides_of(w.shape);
+    // For every pair of positions that a tap joins: the "small" side is the input of a transposed one, else the output.
+    for_each_index(op.transposed ? space : result, [&](const Ints& small) {
+      for_each_index(kernel, [&](const Ints& tap) {
+        std::int64_t small_at = 0, big_at = 0, w_at = 0;
+        for (std::size_t i = 0; i < axes; ++i) {
+          const std::int64_t big = small[i] * at(op.strides, i, 1) + tap[i] * at(op.dilations, i, 1) - at(op.pads, i, 0);
+          if (big < 0 || big >= (op.transposed ? result : space)[i]) return;
+          big_at += big * (op.transposed ? out_stride : in_stride)[i + 2];
+          small_at += small[i] * (op.transposed ? in_stride : out_stride)[i + 2];
+          w_at += tap[i] * w_stride[i + 2];
+        }
+        const std::int64_t x_at = op.transposed ? small_at : big_at, y_at = op.transposed ? big_at : small_at;
+        for (std::int64_t n = 0; n < shape[0]; ++n)
+          for (std::int64_t o = 0; o < outputs; ++o)
+            for (std::int64_t i = 0; i < in_per_group; ++i) {
+              const std::int64_t c = o / out_per_group * in_per_group + i;
+              const std::int64_t weight = op.transposed ? c * w_stride[0] + o % out_per_group * w_stride[1] : o * w_stride[0] + i * w_stride[1];
+              y.data[std::size_t(n * out_stride[0] + o * out_stride[1] + y_at)] +=
+                  x.data[std::size_t(n * in_stride[0] + c * in_stride[1] + x_at)] * w.data[std::size_t(weight + w_at)];
+            }
+      });
+    });
+    if (has(2)) y = per_channel(y, 1, std::vector<double>(std::size_t(outputs), 1.0), in(2).data);
+    if (has(3))
+      for (std::size_t i = 0; i < y.data.size(); ++i) y.data[i] += in(3).data[i];
+    return activated(std::move(y), op.activation, op.a, op.b);
+  }
+
+  Result<Array> eval(const graph::Norm& op) {
+    const Array& x = in(0);
+    Array y = x;
+    const bool rows = op.kind == graph::NormKind::layer || op.kind == graph::NormKind::rms;
+    const std::size_t rank = x.shape.size();
+    const auto axis = static_cast<std::size_t>(op.axis < 0 ? op.axis + static_cast<std::int64_t>(rank) : op.axis);
+    const std::int64_t groups = op.kind == graph::NormKind::instance ? x.shape[1] : op.groups;
+    const auto d = static_cast<std::size_t>(rows ? count(x.shape, axis) : count(x.shape, 1) / groups);
+    const auto space = static_cast<std::size_t>(count(x.shape, 2 > rank ? rank : 2));
+    for (std::size_t row = 0; row * d < x.data.size(); ++row) {
+      double mean = 0, square = 0;
+      for (std::size_t i = 0; i < d; ++i) mean += x.data[row * d + i] / double(d);
+      if (op.kind == graph::NormKind::rms) mean = 0;
+      for (std::size_t i = 0; i < d; ++i) square += std::pow(x.data[row * d + i] - mean, 2) / double(d);
+      for (std::size_t i = 0; i < d; ++i) {
+        const std::size_t flat = row * d + i;
+        const std::size_t c = rows ? i : op.affine_per_group ? row % std::size_t(groups) : flat / space % std::size_t(x.shape[1]);
+        y.data[flat] = (x.data[flat] - mean) / std::sqrt(square + double(op.epsilon)) * (has(1) ? in(1).data[c] : 1) + (has(2) ? in(2).data[c] : 0);
+      }
+    }
+    return y;
+  }
+
+  Result<Array> eval(const graph::Reduce& op) {
+    if (op.kind != graph::ReduceKind::mean || !op.keep_dims) return unsupported("only means with kept axes");
+    const Array& x = in(0);
+    Ints shape = x.shape, axes = op.axes.empty() ? ints(1) : op.axes;
+    for (std::int64_t& a : axes) shape[std::size_t(a < 0 ? a += std::int64_t(shape.size()) : a)] = 1;
+    Array y = filled(shape);
+    const Ints strides = strides_of(shape);
+    const double share = double(y.data.size()) / double(x.data.size());
+    std::size_t from = 0;
+    for_each_index(x.shape, [&](const Ints& index) {
+      std::int64_t at = 0;
+      for (std::size_t i = 0; i < index.size(); ++i) at += shape[i] == 1 ? 0 : index[i] * strides[i];
+      y.data[std::size_t(at)] += x.data[from++] * share;
+    });
+    return y;
+  }
+
+  Result<Array> eval(const graph::Transpose& op) {
+    Ints perm = op.perm;
+    if (perm.empty())
+      for (std::size_t i = in(0).shape.size(); i-- > 0;) perm.push_back(static_cast<std::int64_t>(i));
+    return permuted(in(0), perm);
+  }
+  Result<Array> eval(const graph::Reshape&) {
+    Array y = in(0);
+    Ints shape = ints(1);
+    std::int64_t known = 1;
+    for (std::size_t i = 0; i < shape.size(); ++i) {
+      if (shape[i] == 0) shape[i] = y.shape[i];
+      if (shape[i] > 0) known *= shape[i];
+    }
+    for (std::int64_t& d : shape)
+      if (d < 0) d = count(y.shape) / known;
+    y.shape = shape;
+    return y;
+  }
+  Result<Array> eval(const graph::Flatten& op) {
+    Array y = in(0);
+    const std::int64_t behind = count(y.shape, std::size_t(op.axis));
+    y.shape = {count(y.shape) / behind, behind};
+    return y;
+  }
+  Result<Array> eval(const graph::Squeeze& op) {
+    Array y = in(0);
+    Ints shape;
+    for (std::size_t i = 0; i < y.shape.size(); ++i)
+      if (op.axes.empty() ? y.shape[i] != 1 : std::find(op.axes.begin(), op.axes.end(), std::int64_t(i)) == op.axes.end()) shape.push_back(y.shape[i]);
+    y.shape = shape;
+    return y;
+  }
+  Result<Array> eval(const graph::Unsqueeze& op) {
+    Array y = in(0);
+    Ints axes = op.axes;
+    std::sort(axes.begin(), axes.end());
+    for (const std::int64_t a : axes) y.shape.insert(y.shape.begin() + a, 1);
+    return y;
+  }
+
+  const Graph& g_;
+  const std::map<std::string, Array>& inputs_;
+  std::map<ValueId, Array> values_;
+  const Node* node_ = nullptr;
+};
+
+}  // namespace
+
+Result<std::map<std::string, Array>> evaluate(const Graph& g, const std::map<std::string, Array>& inputs) {
+  return Evaluator(g, inputs).run();
+}
+
+std::map<std::string, Array> random_inputs(const Graph& g, std::uint64_t seed, std::int64_t symbol_extent) {
+  std::mt19937_64 engine(seed);
+  std::map<std::string, Array> inputs;
+  for (const ValueId v : g.inputs) {
+    Ints shape;
+    for (const Dim d : g.type(v).shape.dims()) shape.push_back(d.known() ? d.value() : symbol_extent);
+    Array a = filled(shape);
+    // Floats, since that is what a model gets.
+    for (double& x : a.data) x = static_cast<float>(static_cast<double>(engine() >> 40) / double(1 << 24) * 4 - 2);
+    inputs[g.value(v).name] = std::move(a);
+  }
+  return inputs;
+}
+
+}  // namespace fold8::testing_support
