@@ -18,6 +18,7 @@ struct SessionOptions {
   std::string engine = "fold8";  // or "onednn": the second engine, loaded on demand
   int plan_cache = 16;           // shapes remembered (LRU)
   bool keep_all = false;         // no buffer is reused: every value can be read after run() (reports, --dump)
+  std::size_t memory_limit = 0;  // bytes one plan may need; 0: 75 % of the physical memory
 };
 
 // Called after each operator with each of its outputs (calibration, reports). Data is valid during the call.

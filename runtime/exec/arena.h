@@ -1,0 +1,37 @@
+// Packs buffers with known lifetimes into one block of memory.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "runtime/core/aligned.h"
+
+namespace fold8::exec {
+
+// Bytes that must not overlap others between the steps `first` and `last`, both included.
+struct Lifetime {
+  std::size_t bytes = 0;
+  int first = 0, last = 0;
+};
+
+struct Packing {
+  std::vector<std::size_t> offsets;   // of each buffer, multiples of 64
+  std::size_t bytes = 0;              // of the whole
+};
+
+// Greedy by size: the largest buffer first, each at the lowest offset free during its life. Deterministic.
+Packing pack(const std::vector<Lifetime>& buffers);
+
+// Memory that only grows; what it held is lost when it does.
+class Arena {
+ public:
+  std::byte* reserve(std::size_t bytes);       // throws std::bad_alloc
+  std::byte* data() const { return memory_.get(); }
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  AlignedBytes memory_;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace fold8::exec

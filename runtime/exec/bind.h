@@ -1,0 +1,35 @@
+// Binding one segment, in the order of the functions below. Internal to plan.cc.
+#pragma once
+
+#include "runtime/exec/plan.h"
+
+namespace fold8::exec {
+
+struct Binding {
+  const GraphInfo& info;
+  const PlanOptions& options;
+  Plan& plan;
+  Segment segment;
+  std::vector<bool> needed;                // [values]: somebody reads the bytes
+};
+
+// Types of the nodes from segment.begin on, up to the first that cannot be known yet (segment.end). Folds nodes whose
+// outputs are known integers.
+Status infer_segment(Binding& b);
+
+// Which of the nodes run, in order: those whose outputs somebody reads as data.
+std::vector<graph::NodeId> choose_nodes(Binding& b);
+
+// Appends the node's step.
+Status prepare_step(Binding& b, graph::NodeId n);
+
+// Views and in-place operators share memory; everything else is packed by lifetime.
+Status place_values(Binding& b);
+
+// Bytes of a value of this type, nullopt if they overflow.
+std::optional<std::size_t> bytes_of(const TensorType& type);
+
+// Operand i's elements are needed to know shapes, and planning knows them: the step does not read its bytes.
+bool known_while_planning(const graph::Op& op, std::size_t i, const Facts& f);
+
+}  // namespace fold8::exec

@@ -1,0 +1,171 @@
+// Which nodes a segment holds, the types of their values, and which of them have to run.
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/exec/bind.h"
+#include "runtime/exec/nested.h"
+
+namespace fold8::exec {
+namespace {
+
+std::size_t at(graph::ValueId v) { return static_cast<std::size_t>(v); }
+
+bool ints_known(const Facts& f) {
+  return f.data != nullptr || (f.ints && (f.ints->real || f.ints->all_known()));
+}
+
+template <class T>
+std::shared_ptr<const Buffer> store(const ops::KnownInts& k) {
+  auto b = Buffer::allocate(k.values.size() * sizeof(T));
+  T* out = reinterpret_cast<T*>(b->mutable_data());
+  for (std::size_t i = 0; i < k.values.size(); ++i) out[i] = static_cast<T>(k.values[i].value());
+  return b;
+}
+
+// The bytes of a value whose elements are known; null if they are not, or its type is none that shapes are made of.
+std::shared_ptr<const Buffer> fold(const Facts& f) {
+  if (!f.ints || !f.ints->all_known() || f.type.layout != Layout::plain || !f.type.shape.known()) return nullptr;
+  if (f.type.shape.count() != static_cast<std::int64_t>(f.ints->values.size())) return nullptr;
+  switch (f.type.dtype) {
+    case DType::s64: return store<std::int64_t>(*f.ints);
+    case DType::s32: return store<std::int32_t>(*f.ints);
+    case DType::boolean: return store<std::uint8_t>(*f.ints);
+    default: return nullptr;
+  }
+}
+
+class SegmentInference {
+ public:
+  explicit SegmentInference(Binding& b) : b_(b) {}
+
+  Status run() {
+    const int count = static_cast<int>(b_.info.order.size());
+    int p = b_.segment.begin;
+    for (; p < count; ++p) {
+      const graph::Node& n = b_.info.g.node(b_.info.order[static_cast<std::size_t>(p)]);
+      FOLD8_TRY(const bool ready, operands_ready(n));
+      if (!ready) break;
+      FOLD8_CHECK_OK(infer(b_.info.order[static_cast<std::size_t>(p)]));
+    }
+    b_.segment.end = p;
+    return ok_status();
+  }
+
+ private:
+  // The value's bytes are there: it was made by an earlier segment, or the run gave it.
+  bool available(graph::ValueId v) const {
+    if (b_.plan.data[at(v)] == nullptr || b_.plan.segments.empty()) return false;
+    return b_.info.made_at[at(v)] < b_.segment.begin;
+  }
+
+  Result<bool> operands_ready(const graph::Node& n) {
+    for (std::size_t i = 0; i < n.inputs.size(); ++i) {
+      const graph::ValueId v = n.inputs[i];
+      if (v == graph::kNoValue) continue;
+      Facts& f = b_.plan.facts[at(v)];
+      if (b_.plan.dynamic[at(v)] && b_.info.made_at[at(v)] >= b_.segment.begin) return false;
+      if (!f.type.shape.known()) {
+        return in_context(describe(n), invalid_model("the shape " + to_string(f.type.shape) + " of '" + b_.info.g.value(v).name +
+                                                     "' cannot be told from the inputs"));
+      }
+      if (b_.plan.dynamic[at(v)]) note_shape(v, f.type.shape);
+      if (!is_control_flow(n.op) && ops::needs_known_ints(n.op, i) && !ints_known(f)) {
+        if (!available(v)) return false;
+        FOLD8_CHECK_OK(read(v));
+      }
+    }
+    return true;
+  }
+
+  void note_shape(graph::ValueId v, const Shape& shape) {
+    for (const auto& seen : b_.segment.read_shapes)
+      if (seen.first == v) return;
+    b_.segment.read_shapes.emplace_back(v, shape);
+  }
+
+  // From here on the value counts as a constant of the plan.
+  Status read(graph::ValueId v) {
+    Facts& f = b_.plan.facts[at(v)];
+    const auto bytes = bytes_of(f.type);
+    if (!bytes) return invalid_model("tensor '" + b_.info.g.value(v).name + "' is too large");
+    auto copy = Buffer::allocate(*bytes);
+    if (*bytes > 0) std::memcpy(copy->mutable_data(), b_.plan.data[at(v)], *bytes);
+    f.data = copy->data();
+    b_.segment.read_data.emplace_back(v, std::move(copy));
+    return ok_status();
+  }
+
+  Status infer(graph::NodeId id) {
+    const graph::Node& n = b_.info.g.node(id);
+    if (is_control_flow(n.op)) {
+      for (graph::ValueId v : n.outputs)
+        if (v != graph::kNoValue) set_dynamic(v);
+      return ok_status();
+    }
+    FOLD8_CHECK_OK(infer_node(b_.info.g, id, b_.plan.facts));
+    for (graph::ValueId v : n.outputs) {
+      if (v == graph::kNoValue) continue;
+      Facts& f = b_.plan.facts[at(v)];
+      if (f.bound && !f.type.shape.known()) {
+        if (!f.bound->known())
+          return in_context(describe(n), invalid_model("the size of its output cannot be bounded"));
+        set_dynamic(v);
+      } else if (!f.type.shape.known()) {
+        return in_context(describe(n), invalid_model("the shape " + to_string(f.type.shape) + " of its output '" +
+                                                     b_.info.g.value(v).name + "' cannot be told from the inputs"));
+      }
+      if (auto bytes = fold(f)) {
+        f.data = bytes->data();
+        b_.segment.folded.emplace_back(v, std::move(bytes));
+      }
+    }
+    return ok_status();
+  }
+
+  void set_dynamic(graph::ValueId v) {
+    b_.plan.dynamic[at(v)] = true;
+    Shape& s = b_.plan.facts[at(v)].type.shape;
+    for (int a = 0; a < s.rank(); ++a) s[a] = Dim::unknown();
+  }
+
+  Binding& b_;
+};
+
+}  // namespace
+
+std::optional<std::size_t> bytes_of(const TensorType& type) {
+  const auto n = type.shape.elements();
+  std::size_t bytes = 0;
+  if (!n || __builtin_mul_overflow(static_cast<std::size_t>(*n), size_of(type.dtype), &bytes)) return std::nullopt;
+  return bytes;
+}
+
+bool known_while_planning(const graph::Op& op, std::size_t i, const Facts& f) {
+  return !is_control_flow(op) && ops::needs_known_ints(op, i) && ints_known(f);
+}
+
+Status infer_segment(Binding& b) { return SegmentInference(b).run(); }
+
+std::vector<graph::NodeId> choose_nodes(Binding& b) {
+  std::vector<graph::NodeId> nodes;
+  const GraphInfo& info = b.info;
+  b.needed.assign(at(info.g.value_count()), false);
+  for (graph::ValueId v = 0; v < info.g.value_count(); ++v)
+    b.needed[at(v)] = info.last_use[at(v)] >= b.segment.end || b.options.keep_all;
+  for (int p = b.segment.end - 1; p >= b.segment.begin; --p) {
+    const graph::NodeId id = info.order[static_cast<std::size_t>(p)];
+    const graph::Node& n = info.g.node(id);
+    const bool runs = std::any_of(n.outputs.begin(), n.outputs.end(), [&](graph::ValueId v) {
+      return v != graph::kNoValue && b.needed[at(v)] && b.plan.facts[at(v)].data == nullptr;
+    });
+    if (!runs) continue;
+    nodes.push_back(id);
+    for (std::size_t i = 0; i < n.inputs.size(); ++i)
+      if (n.inputs[i] != graph::kNoValue && !known_while_planning(n.op, i, b.plan.facts[at(n.inputs[i])]))
+        b.needed[at(n.inputs[i])] = true;
+  }
+  std::reverse(nodes.begin(), nodes.end());
+  return nodes;
+}
+
+}  // namespace fold8::exec

@@ -1,0 +1,45 @@
+#include "runtime/exec/model.h"
+
+#include "runtime/exec/packed.h"
+#include "runtime/format/f8.h"
+#include "runtime/graph/verify.h"
+
+namespace fold8::exec {
+namespace {
+
+// std::bad_alloc ends here: a model too large for this machine is an error like any other.
+template <class F>
+auto with_memory_errors(F f) -> decltype(f()) {
+  try {
+    return f();
+  } catch (const std::bad_alloc&) {
+    return io_error("out of memory while loading the model");
+  }
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const Model>> Model::from_graph(graph::Graph g) {
+  return with_memory_errors([&]() -> Result<std::shared_ptr<const Model>> {
+    FOLD8_CHECK_OK(graph::verify(g));
+    FOLD8_CHECK_OK(infer_types(g));
+    FOLD8_CHECK_OK(check_packed(g));
+    std::shared_ptr<Model> model(new Model());
+    FOLD8_TRY(model->target_, kernels::select_target());
+    FOLD8_TRY(model->order_, g.topological_order());
+    model->graph_ = std::move(g);
+    return std::shared_ptr<const Model>(std::move(model));
+  });
+}
+
+Result<std::shared_ptr<const Model>> Model::load(const std::string& path, Verify verify) {
+  return with_memory_errors([&]() -> Result<std::shared_ptr<const Model>> {
+    FOLD8_TRY(format::Loaded loaded, format::read_file(path, verify == Verify::full));
+    auto model = from_graph(std::move(loaded.graph));
+    if (!model.ok()) return in_context("'" + path + "'", std::move(model).error());
+    const_cast<Model&>(**model).file_bytes_ = loaded.file_bytes;   // not shared yet
+    return model;
+  });
+}
+
+}  // namespace fold8::exec
