@@ -7,6 +7,7 @@
 #include <cstring>
 #include <initializer_list>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "runtime/ops/op_impl.h"
@@ -115,6 +116,23 @@ bool with_number_type(DType dtype, F&& f) {
     case DType::u64: f.template operator()<std::uint64_t>(); return true;
     default: return false;
   }
+}
+
+// Arithmetic that wraps in integers (no undefined overflow) and is one rounding in floats.
+template <class T>
+T wrap_add(T a, T b) {
+  if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
+  else return a + b;
+}
+template <class T>
+T wrap_sub(T a, T b) {
+  if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<std::uint64_t>(a) - static_cast<std::uint64_t>(b));
+  else return a - b;
+}
+template <class T>
+T wrap_mul(T a, T b) {
+  if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
+  else return a * b;
 }
 
 // Element i of an s32 or s64 index tensor.

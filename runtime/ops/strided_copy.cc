@@ -94,4 +94,32 @@ void run_copy(const RunContext& c, const CopyPlan& plan, const void* src, void* 
   });
 }
 
+Result<StepPtr> prepare_copy(const TensorType& from, const TensorType& to) {
+  if (from.dtype != to.dtype || from.shape.count() != to.shape.count())
+    return internal_error("cannot copy " + describe(from) + " to " + describe(to));
+  const bool flat = same_order(from.shape, from.layout, Layout::plain) && same_order(to.shape, to.layout, Layout::plain);
+  if (flat || (from.shape == to.shape && from.layout == to.layout)) {
+    const std::size_t n = bytes(from);
+    return make_step([n](const RunContext& r) {
+      if (n > 0 && r.outputs[0] != r.inputs[0]) std::memcpy(r.outputs[0], r.inputs[0], n);
+      return ok_status();
+    });
+  }
+  // At most one of them is not in row-major order here, or the shapes are equal: walk the shape that is not.
+  const bool by_output = !(from.shape == to.shape) && from.layout == Layout::plain;
+  if (!(from.shape == to.shape) && from.layout != Layout::plain && to.layout != Layout::plain)
+    return internal_error("a reshape between two channels_last tensors needs a plain one between them");
+  const Shape& shape = by_output ? to.shape : from.shape;
+  const Strides src = strides_of(shape, by_output ? Layout::plain : from.layout);
+  const Strides dst = strides_of(shape, by_output ? to.layout : (from.shape == to.shape ? to.layout : Layout::plain));
+  std::int64_t extents[Shape::kMaxRank];
+  for (int i = 0; i < shape.rank(); ++i) extents[i] = shape.extent(i);
+  const auto rank = static_cast<std::size_t>(shape.rank());
+  const CopyPlan plan = make_copy_plan({extents, rank}, {src.data(), rank}, {dst.data(), rank}, size_of(from.dtype));
+  return make_step([plan](const RunContext& r) {
+    run_copy(r, plan, r.inputs[0], r.outputs[0]);
+    return ok_status();
+  });
+}
+
 }  // namespace fold8::ops

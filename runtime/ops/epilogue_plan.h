@@ -1,0 +1,43 @@
+// The epilogue of Linear, Conv and MatMul from the types of their operands: multipliers and offsets as SPEC 5a has them,
+// computed once in prepare().
+//   x and w quantized, y f32 or u8:  m = f32(double(s_x) * s_w / s_y), b' = f32(double(b) / s_y)      (f32: s_y = 1)
+//     residual scale f32(double(s_r) / s_y) (f32 residual: s_r = 1), clip bounds divided by s_y likewise
+//     activations other than none and clip work on real values: s_y = 1 above, then y_divisor = s_y
+//   x per token: m = s_w, b' = b, row_scale = the operand, real values, y_divisor = s_y
+//   x f32: b' = b, real values, y_divisor = s_y for a u8 output
+#pragma once
+
+#include "runtime/kernels/epilogue.h"
+#include "runtime/ops/pack_weights.h"
+
+namespace fold8::ops {
+
+struct EpilogueSpec {
+  std::size_t columns = 0;
+  Activation activation = Activation::none;
+  float a = 0, b = 0;
+  bool integer = false;                    // INT8 kernel: multipliers apply
+  const std::vector<float>* weight_scales = nullptr;   // [columns], integer only
+  std::size_t bias = 2, residual = 3, row_scale = 4;   // operand numbers
+};
+
+class EpiloguePlan {
+ public:
+  static Result<EpiloguePlan> make(const PrepareContext& c, const EpilogueSpec& spec);
+
+  // Scratch for offsets whose bias is not constant.
+  std::size_t scratch_bytes() const;
+  // Pointers filled in for one run; y is output 0 with rows of `columns` elements.
+  kernels::Epilogue bind(const RunContext& run, std::byte* scratch) const;
+
+ private:
+  kernels::Epilogue base_;
+  std::size_t columns_ = 0;
+  std::vector<float> multiplier_, offset_;
+  bool computed_bias_ = false;
+  double divisor_ = 1;
+  std::size_t bias_ = 0, residual_ = 0, row_scale_ = 0;
+  bool has_residual_ = false, has_row_scale_ = false;
+};
+
+}  // namespace fold8::ops
