@@ -1,0 +1,19 @@
+// The keys that convert and inspect share.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "fusion/convert.h"
+#include "tools/cli/common.h"
+
+namespace fold8::cli {
+
+// batch_norms_left, int8_mac_share, int8_attention_share, quantized_layers, float_layers[], declined[], warnings[]
+void add_facts(const fusion::ConvertSummary& facts, Json& json);
+Json tensors_json(const graph::Graph& g, const std::vector<graph::ValueId>& values);
+// sqnr_db, exact, cosine, max_abs, rel_l2, bias
+Json error_json(const quant::ErrorSummary& e);
+Status write_text(const std::string& text, const std::string& path);
+
+}  // namespace fold8::cli

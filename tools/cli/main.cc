@@ -1,0 +1,82 @@
+// fold8: one binary, one file per sub-command. Talks on stderr, leaves data on stdout.
+#include <fmt/format.h>
+
+#include <iostream>
+#include <new>
+#include <vector>
+
+#include "runtime/core/parallel.h"
+#include "runtime/kernels/cpu.h"
+#include "runtime/kernels/kernel_table.h"
+#include "tools/cli/common.h"
+#include "tools/cli/version.h"
+
+namespace fold8::cli {
+namespace {
+
+struct Entry {
+  CLI::App* app;
+  Command run;
+};
+
+std::string version_text() {
+  std::string targets;
+  for (const kernels::Target& t : kernels::targets())
+    targets += fmt::format("{}{}{}", targets.empty() ? "" : ", ", t.name, t.cpu_can_run() ? "" : " (not on this CPU)");
+  return fmt::format("fold8 {}\ncpu: {}\ntargets: {}\nengines: fold8{}\nlibraries: {}", kVersion, kernels::cpu_brand(), targets,
+                     kEngines, kLibraries);
+}
+
+int report_error(const std::string& command, const Error& e) {
+  say(fmt::format("fold8 {}: error: {}", command, e.message));
+  if (e.code == Code::internal) say("This is a bug of fold8; please report it with the model if you can.");
+  return exit_status(e.code);
+}
+
+int run(int argc, char** argv) {
+  CLI::App app{"fold8: INT8 inference for x86-64 CPUs: convert, run, report, bench"};
+  app.require_subcommand(0, 1);
+  bool version = false;
+  app.add_flag("--version", version, "Version, targets, engines and libraries");
+  std::vector<Entry> entries;
+  const auto add = [&](const char* name, const char* help, Command (*declare)(CLI::App&)) {
+    CLI::App* sub = app.add_subcommand(name, help);
+    entries.push_back({sub, declare(*sub)});
+  };
+  add("convert", "ONNX model + calibration data -> one compiled .f8 file", add_convert);
+  add("fold", "Fold BatchNorm and write plain float ONNX for any runtime", add_fold);
+  add("run", "Run a model on inputs from files", add_run);
+  add("report", "Compare two models, output by output and layer by layer", add_report);
+  add("bench", "Latency, load time and memory", add_bench);
+  add("inspect", "What is in a model: graph, types, why something was not folded", add_inspect);
+  add("check", "What of an ONNX model runs, what INT8 covers, what is refused", add_check);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {
+    const int code = app.exit(e, std::cout, std::cerr);
+    return code == 0 ? 0 : exit_status(Code::invalid_argument);
+  }
+  if (version) {
+    std::cout << version_text() << "\n";
+    return 0;
+  }
+  for (const Entry& entry : entries) {
+    if (!entry.app->parsed()) continue;
+    const std::string name = entry.app->get_name();
+    try {
+      const auto result = entry.run();
+      return result.ok() ? *result : report_error(name, result.error());
+    } catch (const std::bad_alloc&) {
+      return report_error(name, io_error("out of memory"));
+    } catch (const std::exception& e) {
+      return report_error(name, internal_error(e.what()));
+    }
+  }
+  std::cout << app.help();
+  return exit_status(Code::invalid_argument);
+}
+
+}  // namespace
+}  // namespace fold8::cli
+
+int main(int argc, char** argv) { return fold8::cli::run(argc, argv); }
