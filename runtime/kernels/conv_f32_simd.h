@@ -54,9 +54,8 @@ class ConvF32 {
         const std::int64_t m = line * s.out[2] + o;
         if (m < begin || m >= end) continue;
         at.o[2] = o;
-        rows_.row[rows_.count] = at;
-        rows_.m[rows_.count] = static_cast<std::size_t>(m);
-        if (++rows_.count == kBlockRowsF32) flush();
+        rows_.push(at, static_cast<std::size_t>(m));
+        if (rows_.count == kBlockRowsF32) flush();
       }
     }
   }
@@ -73,9 +72,11 @@ class ConvF32 {
       if (count > per_group - p) count = per_group - p;
       if (count > args_.panel_end - q) count = args_.panel_end - q;
       arrange(TileShapes<Arch>::max_rows(count));
-      multiply(g, q, count);
-      const std::size_t n0 = p * kPanelF32, cols = count * kPanelF32;
-      finish_f32<Arch>(args_.epilogue, {0, rows_.m, rows_.count, g * n_ + n0, n_ - n0 < cols ? n_ - n0 : cols, acc_, cols});
+      const std::size_t n0 = p * kPanelF32, stride = count * kPanelF32, cols = n_ - n0 < stride ? n_ - n0 : stride;
+      StoreF32 store;
+      const bool direct = make_store_f32<Arch>(args_.epilogue, g * n_ + n0, cols, store);
+      multiply(g, q, count, direct ? &store : nullptr);
+      if (!direct) finish_f32<Arch>(args_.epilogue, {0, rows_.m, rows_.count, g * n_ + n0, cols, acc_, stride});
     }
     rows_.count = 0;
   }
@@ -98,7 +99,7 @@ class ConvF32 {
   }
 
   // The chains of `panels` panels from q on, one depth step of all tiles after the other.
-  void multiply(std::size_t g, std::size_t q, std::size_t panels) {
+  void multiply(std::size_t g, std::size_t q, std::size_t panels, StoreF32* store) {
     TileF32 t;
     t.panel_stride = depth_ * kPanelF32;
     t.acc_stride = panels * kPanelF32;
@@ -121,6 +122,8 @@ class ConvF32 {
         t.w_offsets = tile.w_offsets + tap;
         t.w = w + k0 * kPanelF32;
         t.offset = channel + k0;
+        if (store) store->ms = rows_.m + tile.first;
+        t.store = (step + 1) / pieces * runs >= tile.taps ? store : nullptr;
         TileShapes<Arch>::pick(tile.rows, panels)(t);
         more = true;
       }

@@ -7,11 +7,15 @@
 
 #include "runtime/kernels/conv_f32.h"
 #include "runtime/kernels/gemm_f32_block.h"
+#include "runtime/kernels/window_simd.h"
 
 namespace fold8::kernels::simd {
 
 struct ConvRowF32 {
   std::int64_t b = 0, o[3] = {0, 0, 0};
+  // Not transposed: the pixel under tap 0 (it may lie outside), and the taps inside the input along each axis.
+  std::int64_t pixel = 0;
+  Span k[3];
 };
 
 // One register tile: its rows, and the runs of products they read. Runs that are padding for every row are left out.
@@ -30,29 +34,24 @@ struct ConvRowsF32 {
   ConvRowF32 row[kBlockRowsF32];
   std::size_t m[kBlockRowsF32];
 
-  // The input position of tap t along an axis, or -1.
-  std::int64_t input(int axis, std::int64_t o, std::int64_t t) const {
+  // Takes in one more output row; its neighbour before it has most of the answers.
+  void push(const ConvRowF32& at, std::size_t index) {
     const ConvShape& s = args.shape;
-    std::int64_t i = o * s.stride[axis] - s.pad_begin[axis] + t * s.dilation[axis];
-    if (s.transposed) {
-      i = o + s.pad_begin[axis] - t * s.dilation[axis];
-      if (i < 0 || (s.stride[axis] != 1 && i % s.stride[axis] != 0)) return -1;
-      i /= s.stride[axis];
+    ConvRowF32& r = row[count];
+    const bool same_line = count > 0 && row[count - 1].b == at.b && row[count - 1].o[0] == at.o[0] &&
+                           row[count - 1].o[1] == at.o[1];
+    r = at;
+    m[count] = index;
+    if (!s.transposed) {
+      std::int64_t pixel = at.b;
+      for (int a = 0; a < 3; ++a) {
+        const std::int64_t start = at.o[a] * s.stride[a] - s.pad_begin[a];
+        pixel = pixel * s.in[a] + start;
+        r.k[a] = same_line && a < 2 ? row[count - 1].k[a] : inside<Arch>(start, s.kernel[a], s.dilation[a], s.in[a]);
+      }
+      r.pixel = pixel;
     }
-    return i >= 0 && i < s.in[axis] ? i : -1;
-  }
-
-  // Whether every row of the tile sees all taps of a kernel line side by side in memory: they are one run then.
-  bool lines_are_runs(const ConvTileF32& tile) const {
-    const ConvShape& s = args.shape;
-    if (s.transposed || s.groups != 1 || s.dilation[2] != 1 ||
-        args.x_stride != static_cast<std::size_t>(s.in_channels))
-      return false;
-    for (std::size_t r = tile.first; r < tile.first + tile.rows; ++r) {
-      const std::int64_t i = row[r].o[2] * s.stride[2] - s.pad_begin[2];
-      if (i < 0 || i + s.kernel[2] > s.in[2]) return false;
-    }
-    return true;
+    ++count;
   }
 
   // Fills tile.x, w_offsets, taps and depth for its rows.
@@ -62,33 +61,61 @@ struct ConvRowsF32 {
     const bool runs = lines_are_runs(tile);
     tile.depth = static_cast<std::size_t>(runs ? s.kernel[2] * channels : channels);
     tile.taps = 0;
-    std::int64_t line[kBlockRowsF32];  // first pixel of the input line, or -1
-    for (std::int64_t kd = 0; kd < s.kernel[0]; ++kd)
-      for (std::int64_t kh = 0; kh < s.kernel[1]; ++kh) {
-        bool any = false;
-        for (std::size_t r = 0; r < tile.rows; ++r) {
-          const ConvRowF32& at = row[tile.first + r];
-          const std::int64_t i0 = input(0, at.o[0], kd), i1 = input(1, at.o[1], kh);
-          line[r] = i0 < 0 || i1 < 0 ? -1 : ((at.b * s.in[0] + i0) * s.in[1] + i1) * s.in[2];
-          any = any || line[r] >= 0;
+    std::int64_t k[3];
+    for (k[0] = 0; k[0] < s.kernel[0]; ++k[0])
+      for (k[1] = 0; k[1] < s.kernel[1]; ++k[1])
+        for (k[2] = 0; k[2] < (runs ? 1 : s.kernel[2]); ++k[2]) {
+          const bool any = s.transposed ? point_transposed(tile, k) : point_tap(tile, k);
+          if (!any) continue;
+          const std::int64_t tap = (k[0] * s.kernel[1] + k[1]) * s.kernel[2] + k[2];
+          tile.w_offsets[tile.taps++] = static_cast<std::size_t>(tap * channels) * kPanelF32;
         }
-        if (!any) continue;
-        for (std::int64_t kw = 0; kw < (runs ? 1 : s.kernel[2]); ++kw)
-          point_tap(tile, line, kw, ((kd * s.kernel[1] + kh) * s.kernel[2] + kw) * channels);
-      }
   }
 
  private:
-  void point_tap(ConvTileF32& tile, const std::int64_t* line, std::int64_t kw, std::int64_t k) const {
+  // Whether every row of the tile sees all taps of a kernel line side by side in memory: they are one run then.
+  bool lines_are_runs(const ConvTileF32& tile) const {
+    const ConvShape& s = args.shape;
+    if (s.transposed || s.groups != 1 || s.dilation[2] != 1 ||
+        args.x_stride != static_cast<std::size_t>(s.in_channels))
+      return false;
+    for (std::size_t r = tile.first; r < tile.first + tile.rows; ++r)
+      if (row[r].k[2].size() != s.kernel[2]) return false;
+    return true;
+  }
+
+  // Points one tap of all rows; false if it is padding for all of them.
+  bool point_tap(ConvTileF32& tile, const std::int64_t* k) const {
+    const ConvShape& s = args.shape;
+    const float** x = tile.x + tile.taps * tile.rows;
+    const std::int64_t step = (k[0] * s.dilation[0] * s.in[1] + k[1] * s.dilation[1]) * s.in[2] + k[2] * s.dilation[2];
+    bool any = false;
+    for (std::size_t r = 0; r < tile.rows; ++r) {
+      const ConvRowF32& at = row[tile.first + r];
+      const bool in = at.k[0].has(k[0]) && at.k[1].has(k[1]) && at.k[2].has(k[2]);
+      x[r] = in ? args.x + static_cast<std::size_t>(at.pixel + step) * args.x_stride : zeros;
+      any = any || in;
+    }
+    return any;
+  }
+
+  bool point_transposed(ConvTileF32& tile, const std::int64_t* k) const {
+    const ConvShape& s = args.shape;
     const float** x = tile.x + tile.taps * tile.rows;
     bool any = false;
     for (std::size_t r = 0; r < tile.rows; ++r) {
-      const std::int64_t i = line[r] < 0 ? -1 : input(2, row[tile.first + r].o[2], kw);
-      x[r] = i < 0 ? zeros : args.x + static_cast<std::size_t>(line[r] + i) * args.x_stride;
-      any = any || i >= 0;
+      const ConvRowF32& at = row[tile.first + r];
+      std::int64_t pixel = at.b;
+      bool in = true;
+      for (int a = 0; a < 3 && in; ++a) {
+        const std::int64_t i = at.o[a] + s.pad_begin[a] - k[a] * s.dilation[a];
+        in = i >= 0 && (s.stride[a] == 1 || i % s.stride[a] == 0) && i / s.stride[a] < s.in[a];
+        pixel = pixel * s.in[a] + i / s.stride[a];
+      }
+      x[r] = in ? args.x + static_cast<std::size_t>(pixel) * args.x_stride : zeros;
+      any = any || in;
     }
-    if (!any) return;
-    tile.w_offsets[tile.taps++] = static_cast<std::size_t>(k) * kPanelF32;
+    return any;
   }
 };
 

@@ -6,6 +6,7 @@
 
 #include "runtime/kernels/arch.h"
 #include "runtime/kernels/epilogue_simd.h"
+#include "runtime/kernels/tile_f32_simd.h"
 
 namespace fold8::kernels::simd {
 
@@ -17,6 +18,24 @@ struct FinishF32 {
   const float* acc = nullptr;
   std::size_t acc_stride = 0;
 };
+
+// Whether columns [n, n + cols) can be finished in registers (StoreF32), and how. Rows are left to the caller.
+template <class Arch>
+bool make_store_f32(const Epilogue& e, std::size_t n, std::size_t cols, StoreF32& s) {
+  s.clip = e.activation == Activation::clip;
+  if (e.output_kind != OutputKind::f32 || e.residual_kind == ResidualKind::u8 || cols % kPanelF32 != 0 ||
+      (!s.clip && e.activation != Activation::none))
+    return false;
+  s.y = static_cast<float*>(e.y) + n;
+  s.y_stride = e.y_stride;
+  s.residual = e.residual_kind == ResidualKind::f32 ? static_cast<const float*>(e.residual) + n : nullptr;
+  s.residual_stride = e.residual_stride;
+  s.residual_scale = e.residual_scale;
+  s.offset = e.offset ? e.offset + n : nullptr;
+  s.a = e.a;
+  s.b = e.b;
+  return true;
+}
 
 template <class Arch, bool kClip, bool kResidual>
 void finish_rows_f32(const Epilogue& e, const FinishF32& f) {

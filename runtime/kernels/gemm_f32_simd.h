@@ -14,6 +14,7 @@ struct GemmBlockF32 {
   const float* w = nullptr;  // first panel of the block
   std::size_t w_step = kPanelF32, panel_stride = 0, panels = 0;
   float* acc = nullptr;      // [rows][panels * 16]
+  StoreF32* store = nullptr;  // finish in registers instead: m is the block's first row
 };
 
 template <class Arch>
@@ -39,8 +40,10 @@ void gemm_block_f32(const GemmBlockF32& b) {
       const std::size_t count = (b.rows - r0 + tiles - i - 1) / (tiles - i);
       for (std::size_t r = 0; r < count; ++r) rows[r] = b.x + (r0 + r) * b.x_stride;
       t.acc = b.acc + r0 * t.acc_stride;
+      t.store = k0 + kDepthStepF32 >= b.k ? b.store : nullptr;
       Shapes::pick(count, b.panels)(t);
       r0 += count;
+      if (t.store) b.store->m += count;
     }
   }
 }
@@ -60,10 +63,14 @@ void gemm_f32(const GemmF32Args& args) {
     for (std::size_t p = args.panel_begin; p < args.panel_end; p += b.panels) {
       b.panels = args.panel_end - p < at_once ? args.panel_end - p : at_once;
       b.w = args.w + p * b.panel_stride;
-      gemm_block_f32<Arch>(b);
       const std::size_t n0 = p * kPanelF32;
       const std::size_t cols = b.panels * kPanelF32;
       const std::size_t n = args.n - n0 < cols ? args.n - n0 : cols;
+      StoreF32 store;
+      b.store = make_store_f32<Arch>(args.epilogue, n0, n, store) ? &store : nullptr;
+      store.m = m;
+      gemm_block_f32<Arch>(b);
+      if (b.store) continue;
       finish_f32<Arch>(args.epilogue, {m, nullptr, b.rows, n0, n, acc, cols});
     }
   }

@@ -72,7 +72,13 @@ void matmul_f32(const MatmulF32Args& args) {
     for (std::size_t m = args.row_begin; m < args.row_end; m += block.rows) {
       block.rows = args.row_end - m < kBlockRowsF32 ? args.row_end - m : kBlockRowsF32;
       matmul_rows_f32<Arch>(args, m, gathered, block);
+      StoreF32 store;
+      block.store = make_store_f32<Arch>(args.epilogue, n0, cols, store) ? &store : nullptr;
+      store.m = m;
+      store.scaled = args.alpha != 1.0f;
+      store.alpha = args.alpha;
       gemm_block_f32<Arch>(block);
+      if (block.store) continue;
       if (args.alpha != 1.0f)
         for (std::size_t i = 0; i < block.rows * stride; ++i) acc[i] = acc[i] * args.alpha;
       finish_f32<Arch>(args.epilogue, {m, nullptr, block.rows, n0, cols, acc, stride});

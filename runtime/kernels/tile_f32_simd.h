@@ -4,10 +4,25 @@
 
 #include <cstddef>
 
+#include "runtime/kernels/epilogue_activation.h"
 #include "runtime/kernels/lanes_simd.h"
 #include "runtime/kernels/pack_f32.h"
 
 namespace fold8::kernels::simd {
+
+// The usual epilogue (f32 out, f32 residual or none, clip or none, all columns there), applied to the registers.
+struct StoreF32 {
+  float* y = nullptr;              // at the tile's first column
+  std::size_t y_stride = 0;
+  const float* residual = nullptr;  // likewise, or null
+  std::size_t residual_stride = 0;
+  float residual_scale = 1;
+  const float* offset = nullptr;   // likewise, or null
+  std::size_t m = 0;               // row of the tile's first row, the others follow it ...
+  const std::size_t* ms = nullptr;  // ... unless they are listed here
+  bool clip = false, scaled = false;
+  float a = 0, b = 0, alpha = 1;   // alpha: only if scaled
+};
 
 // What a tile sums over: `taps` runs of `depth` products. Run t reads depth floats of each row from
 // rows[t * R + r] + offset, and weights  w + w_offsets[t] + k * w_step + p * panel_stride + (0 .. 15).
@@ -21,8 +36,35 @@ struct TileF32 {
   float* acc = nullptr;                 // [R][acc_stride], 64-byte aligned rows
   std::size_t acc_stride = 0;
   bool first = true;                    // start from +0 instead of acc
+  const StoreF32* store = nullptr;      // the chains end here: do this instead of writing acc
 };
 using tile_f32_fn = void(const TileF32& t);
+
+// c: R rows of kCols vectors.
+template <class Arch, int R, int kCols>
+[[gnu::always_inline]] inline void store_tile_f32(const StoreF32& s, const typename Arch::f32 (&c)[R][kCols]) {
+  using batch = typename Arch::f32;
+  constexpr std::size_t kWidth = batch::size;
+  batch offset[kCols];
+#pragma GCC unroll 16
+  for (int j = 0; j < kCols; ++j)
+    offset[j] = s.offset ? batch::load_unaligned(s.offset + static_cast<std::size_t>(j) * kWidth) : batch(0.0f);
+#pragma GCC unroll 16
+  for (int r = 0; r < R; ++r) {
+    const std::size_t m = s.ms ? s.ms[r] : s.m + static_cast<std::size_t>(r);
+#pragma GCC unroll 16
+    for (int j = 0; j < kCols; ++j) {
+      const std::size_t n = static_cast<std::size_t>(j) * kWidth;
+      batch v = c[r][j];
+      if (s.scaled) v = v * batch(s.alpha);
+      v = v + offset[j];
+      if (s.residual)
+        v = Lanes<batch>::fma(batch::load_unaligned(s.residual + m * s.residual_stride + n), batch(s.residual_scale), v);
+      if (s.clip) v = epilogue_activate<Activation::clip, batch>(v, s.a, s.b);
+      v.store_unaligned(s.y + m * s.y_stride + n);
+    }
+  }
+}
 
 template <class Arch, int R, int P>
 void tile_f32(const TileF32& t) {
@@ -55,6 +97,7 @@ void tile_f32(const TileF32& t) {
       }
     }
   }
+  if (t.store) return store_tile_f32<Arch, R, kCols>(*t.store, c);
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r)
 #pragma GCC unroll 16
