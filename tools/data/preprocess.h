@@ -1,4 +1,4 @@
-// `--preprocess NAME:mean=…,std=…,layout=nhwc,dtype=u8`: preprocessing that becomes part of the model.
+// --preprocess NAME:mean=..,std=..,layout=nhwc,dtype=u8 : standardisation that becomes part of the model.
 #pragma once
 
 #include <string>
@@ -9,15 +9,19 @@
 
 namespace fold8::data {
 
+// y[c] = fma(x[c], 1/std[c], -mean[c]/std[c]), both constants rounded once; x in the units callers will pass.
 struct Preprocess {
   std::string input;
-  std::vector<float> mean, std;          // per channel; in the units of the new input
-  bool nhwc = false, u8 = false;
+  std::vector<float> mean, std;      // one number, or one per channel; empty: 0 and 1
+  bool channels_last = false;        // callers pass [N, H, W, C] where the network reads [N, C, H, W]
+  DType dtype = DType::f32;          // of what callers pass: f32 or u8
 };
 
-Result<Preprocess> parse_preprocess(const std::string& spec);
-// The graph's input NAME is replaced by one of the given dtype and layout; conversion, transposition and (x - mean) / std
-// stand in front of the old one.
-Status add_preprocess(const Preprocess& p, graph::Graph& g);
+// "picture:mean=123.7,116.3,103.5,std=58.4,57.1,57.4,layout=nhwc,dtype=u8". The name may contain colons.
+Result<Preprocess> parse_preprocess(const std::string& text);
+
+// Puts Transpose, Cast and Affine, as far as needed, in front of the input. The new input keeps the name; the value
+// the network read becomes NAME/preprocessed.
+Status add_preprocess(graph::Graph& g, const Preprocess& p);
 
 }  // namespace fold8::data

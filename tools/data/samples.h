@@ -1,32 +1,40 @@
-// Sample sources from the command line's DATA argument (used by tools/cli; implemented here).
+// Samples for calibration and reports from what a user has on disk (the DATA argument), or random ones.
 #pragma once
 
-#include <cstddef>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "quant/sample_source.h"
-#include "runtime/core/result.h"
 #include "runtime/graph/graph.h"
+#include "tools/data/image.h"
 
 namespace fold8::data {
 
-struct SourceOptions {
-  bool stacked = false;                  // axis 0 of each array counts the samples
-  std::vector<float> mean, std;          // images: per channel, on values scaled to 0..1
-  std::string size;                      // images: "224" or "224x320" (height x width)
-  std::string layout = "nchw";           // images: nchw or nhwc
+// paths: files or folders of .npz (array names = inputs), .npy (one input), pictures (one input), folders test_data_set_*
+// with input_N.pb, or a folder that holds such folders; or the single word "random".
+struct DataOptions {
+  std::vector<std::string> paths;
+  bool stacked = false;                       // axis 0 of each array counts the samples
+  PictureOptions picture;
+  std::uint64_t seed = 1;                     // random
   std::size_t random_samples = 8;
-  std::size_t max_samples = 0;           // 0: all
+  std::map<std::string, std::int64_t> extents;   // random: of symbols by name; others are 1
 };
 
-// Each item: a folder of .npz files or of test_data_set_* folders or of images, a .npz, a .npy (single input), an image, or
-// "random". Files of a folder come in the order of their names. Errors name the file and the input.
-Result<std::unique_ptr<quant::SampleSource>> open_samples(const std::vector<std::string>& items, const SourceOptions& options,
-                                                          const graph::Graph& g);
+class Samples : public quant::SampleSource {
+ public:
+  virtual std::string describe(std::size_t i) const = 0;     // the file (and row) of sample i, for messages
+  const std::vector<std::string>& notes() const { return notes_; }   // conversions made so far, each once
 
-// The names of the samples of a source opened from files ("0007", from 0007.npz), for naming results; index i as in sample(i).
-Result<std::vector<std::string>> sample_names(const std::vector<std::string>& items, const SourceOptions& options);
+ protected:
+  void note(const std::string& text);
+  std::vector<std::string> notes_;
+};
+
+// Opens everything, reads nothing large. No sample at all is an error. Samples are in the order of the paths; inside a
+// folder by name.
+Result<std::unique_ptr<Samples>> open_samples(const DataOptions& options, const graph::Graph& g);
 
 }  // namespace fold8::data
