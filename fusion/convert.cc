@@ -1,7 +1,10 @@
 #include "fusion/convert.h"
 
+#include <algorithm>
 #include <chrono>
+#include <cstdlib>
 
+#include "fusion/batch_norms.h"
 #include "fusion/model_facts.h"
 #include "fusion/pipeline.h"
 #include "fusion/score.h"
@@ -18,12 +21,12 @@ class Converter {
   Converter(quant::SampleSource* samples, const ConvertOptions& options) : samples_(samples), options_(options) {}
 
   Result<Converted> run(Graph g) {
-    FOLD8_CHECK_OK(stage("canonicalize", canonicalize_stage(), g));
-    FOLD8_CHECK_OK(stage("fold", fold_stage(), g));
+    FOLD8_CHECK_OK(run_stage("canonicalize", fusion::stage("canonicalize"), g));
+    FOLD8_CHECK_OK(run_stage("fold", fusion::stage("fold"), g));
     summary_.batch_norms_left = batch_norms_left(g);
-    FOLD8_CHECK_OK(stage("fuse", fuse_stage(), g));
+    FOLD8_CHECK_OK(run_stage("fuse", fusion::stage("fuse"), g));
     Graph float_graph = g;
-    FOLD8_CHECK_OK(stage("emit float", emit_stage(), float_graph));
+    FOLD8_CHECK_OK(run_stage("emit float", fusion::stage("emit"), float_graph));
     if (options_.float_only) {
       for (graph::NodeId n = 0; n < float_graph.node_count(); ++n)
         if (is_linear_layer(float_graph, float_graph.node(n)))
@@ -47,7 +50,7 @@ class Converter {
     std::string remedy;
   };
 
-  Status stage(const std::string& name, const Stage& passes, Graph& g) {
+  Status run_stage(const std::string& name, const Stage& passes, Graph& g) {
     const Clock clock(*this, name);
     FOLD8_TRY(Tally tally, fusion::run(passes, g));
     remember(tally.declined, summary_.declined);
@@ -78,8 +81,8 @@ class Converter {
     {
       const Clock clock(*this, "quantize");
       FOLD8_TRY(a.outcome, quantize(a.graph, options));
-      FOLD8_TRY(Tally fused, fusion::run(quantized_fuse_stage(), a.graph));
-      FOLD8_TRY(Tally emitted, fusion::run(emit_stage(), a.graph));
+      FOLD8_TRY(Tally fused, fusion::run(fusion::stage("lower"), a.graph));
+      FOLD8_TRY(Tally emitted, fusion::run(fusion::stage("emit"), a.graph));
       remember(fused.declined, a.declined);
       remember(emitted.declined, a.declined);
     }
@@ -191,7 +194,7 @@ Result<Converted> convert(Graph imported, quant::SampleSource* samples, const Co
 
 Result<Folded> fold(Graph imported) {
   Folded f{std::move(imported), {}, 0};
-  for (const Stage& stage : {canonicalize_stage(), fold_stage()}) {
+  for (const Stage& stage : {fusion::stage("canonicalize"), fusion::stage("fold")}) {
     FOLD8_TRY(Tally tally, run(stage, f.graph));
     for (Declined& d : tally.declined) f.declined.push_back(std::move(d));
   }

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "fusion/passes/assign_layout.h"
+#include "fusion/passes/fuse_quantize.h"
+#include "fusion/passes/pack_weights.h"
 #include "fusion/passes/passes.h"
 
 namespace fold8::fusion {
@@ -26,9 +29,19 @@ std::vector<Stage> float_pipeline() {
   };
 }
 
+std::vector<Stage> back_pipeline() {
+  return {
+      // Rounding moves into producers before layouts are chosen: it decides which tensors exist.
+      {"lower", {&fuse_quantize}},
+      // Layouts before packing: nothing may change a layer's operands once its weights are packed.
+      {"emit", {&assign_layout, &pack_weights}},
+  };
+}
+
 Stage stage(std::string_view name) {
-  for (Stage& s : float_pipeline())
-    if (s.name == name) return s;
+  for (const auto& pipeline : {float_pipeline(), back_pipeline()})
+    for (const Stage& s : pipeline)
+      if (s.name == name) return s;
   return {name, {}};
 }
 

@@ -20,7 +20,9 @@ struct PipelineLog {
 
 // canonicalize, fold, fuse: what a float model goes through.
 std::vector<Stage> float_pipeline();
-// The stage of that name. Empty passes if there is none.
+// What follows once layers are INT8 (or, for a float model, at once): lower, emit.
+std::vector<Stage> back_pipeline();
+// The stage of that name, of either pipeline. Empty passes if there is none.
 Stage stage(std::string_view name);
 
 // Runs one stage; or all of them in order. `log` collects over several calls.

@@ -73,6 +73,7 @@ class LayoutPass {
   }
 
   void node(NodeId id) {
+    if (std::holds_alternative<graph::Relayout>(g_.node(id).op)) return;
     const bool last = takes_channels_last(g_.node(id));
     for (std::size_t i = 0; i < g_.node(id).inputs.size(); ++i) {
       const ValueId v = g_.node(id).inputs[i];

@@ -1,0 +1,91 @@
+#include "fusion/passes/pack_weights.h"
+
+#include <map>
+#include <vector>
+
+#include "runtime/ops/pack_weights.h"
+
+namespace fold8::fusion {
+namespace {
+
+using graph::Graph;
+using graph::Node;
+using graph::NodeId;
+using graph::ValueId;
+
+// What a packed weight depends on: the operator without its activation.
+graph::Op geometry(const graph::Op& op) {
+  graph::Op copy = op;
+  if (auto* conv = std::get_if<graph::Conv>(&copy)) {
+    conv->activation = Activation::none;
+    conv->a = conv->b = 0;
+    conv->strides.clear();
+    conv->pads.clear();
+    conv->out_channels = 0;
+  } else if (auto* linear = std::get_if<graph::Linear>(&copy)) {
+    *linear = graph::Linear{};
+  }
+  return copy;
+}
+
+class Packer {
+ public:
+  explicit Packer(Graph& g) : g_(g) {}
+
+  Result<Tally> run() {
+    Tally tally;
+    for (NodeId n = 0; n < g_.node_count(); ++n) {
+      if (!wants_packing(g_.node(n))) continue;
+      FOLD8_CHECK_OK(pack(n));
+      ++tally.applied;
+    }
+    FOLD8_CHECK_OK(g_.compact());
+    return tally;
+  }
+
+ private:
+  // Weight-only layers read s8 weights beside f32 inputs: they stay plain and are expanded by the operator.
+  bool wants_packing(const Node& n) const {
+    if (n.dead || n.inputs.size() < 2) return false;
+    if (!std::holds_alternative<graph::Linear>(n.op) && !std::holds_alternative<graph::Conv>(n.op)) return false;
+    if (!g_.is_constant(n.inputs[1]) || g_.type(n.inputs[1]).layout != Layout::plain || g_.type(n.inputs[1]).shape.count() == 0) return false;
+    const bool float_weight = g_.type(n.inputs[1]).dtype == DType::f32;
+    return float_weight ? g_.type(n.inputs[0]).dtype == DType::f32 : is_quantizable(g_.type(n.inputs[0]).dtype);
+  }
+
+  Status pack(NodeId id) {
+    const Node& n = g_.node(id);
+    const ValueId w = n.inputs[1];
+    const Shape shape = g_.type(w).shape;
+    const graph::Op key = geometry(n.op);
+    ValueId packed = graph::kNoValue;
+    for (const auto& [op, v] : packed_[w])
+      if (graph::equal(op, key)) packed = v;
+    if (packed == graph::kNoValue) {
+      auto made = ops::pack_weight(n.op, g_.type(w), g_.value(w).constant->data());
+      if (!made.ok()) return in_context("node '" + n.name + "', weight '" + g_.value(w).name + "'", made.error());
+      packed = g_.add_constant(g_.fresh_name(g_.value(w).name + "_packed"), std::move(made->type), std::move(made->data));
+      packed_[w].push_back({key, packed});
+    }
+    Node& node = g_.node(id);
+    node.inputs[1] = packed;
+    if (auto* linear = std::get_if<graph::Linear>(&node.op)) {
+      linear->out_features = shape.extent(shape.rank() - 2);
+      linear->in_features = shape.extent(shape.rank() - 1);
+    } else if (auto* conv = std::get_if<graph::Conv>(&node.op)) {
+      conv->out_channels = conv->transposed ? shape.extent(1) * conv->group : shape.extent(0);
+    }
+    return ok_status();
+  }
+
+  Graph& g_;
+  std::map<ValueId, std::vector<std::pair<graph::Op, ValueId>>> packed_;
+};
+
+Result<Tally> run_pack_weights(Graph& g, const Context&) { return Packer(g).run(); }
+
+}  // namespace
+
+constinit const GraphPass pack_weights{"pack_weights", run_pack_weights};
+
+}  // namespace fold8::fusion
