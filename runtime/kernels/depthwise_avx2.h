@@ -3,6 +3,7 @@
 #pragma once
 
 #include "runtime/kernels/depthwise_block.h"
+#include "runtime/kernels/gemm_u8s8_avx2.h"
 
 namespace fold8::kernels::simd {
 
@@ -11,47 +12,72 @@ struct DepthwiseAvx2 {
   static constexpr std::size_t kLanes = 16, kEntryBytes = 128;
   static constexpr bool kPacksOutputs = false;
 
-  static std::size_t slot(std::size_t lane) { return lane; }
-  static void set_weights(std::uint8_t* step, std::size_t lane, const std::int8_t* four) {
-    const std::int16_t even[2] = {four[0], four[2]}, odd[2] = {four[1], four[3]};
-    std::memcpy(step + 4 * lane, even, 4);
-    std::memcpy(step + 64 + 4 * lane, odd, 4);
+  // Channels keep their order; a block is a panel.
+  static std::size_t lane_of(std::size_t slot) { return slot; }
+  struct Places {};
+  template <class Offset>
+  static Places places(const DepthwiseBlock&, Offset&&) { return {}; }
+  static void set_weights(const Places&, const std::int8_t* group, std::uint8_t* to) {
+    avx2_engine::expand_panel<Arch>(group, 1, reinterpret_cast<std::int8_t*>(to));
   }
 
-  [[gnu::always_inline]] static __m128i load(const DepthwiseBlock& b, const DepthwiseLine& line, std::int64_t x) {
-    if (line.x == nullptr || x < 0 || x >= line.in) return _mm_set1_epi8(static_cast<char>(line.fill));
-    const std::uint8_t* from = line.x + x * line.channels + b.first_channel;
-    if (b.width == 16) return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+  // 16 bytes of which `width` count; the others may be anything.
+  [[gnu::always_inline]] static __m128i load(const std::uint8_t* from, std::size_t width, const std::uint8_t* end) {
+    if (width == 16 || from + 16 <= end) return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
     alignas(16) std::uint8_t bytes[16] = {};
-    for (std::size_t i = 0; i < b.width; ++i) bytes[i] = from[i];
+    for (std::size_t i = 0; i < width; ++i) bytes[i] = from[i];
     return _mm_load_si128(reinterpret_cast<const __m128i*>(bytes));
   }
 
-  [[gnu::always_inline]] static void entry(const DepthwiseBlock& b, const DepthwiseLine* lines, const std::int64_t* x,
-                                           std::uint8_t* to) {
+  template <class Load>
+  [[gnu::always_inline]] static void interleave(Load&& load, std::uint8_t* to) {
     __m256i* out = reinterpret_cast<__m256i*>(to);
 #pragma GCC unroll 2
     for (int odd = 0; odd < 2; ++odd) {
-      const __m128i v = load(b, lines[odd], x[odd]), u = load(b, lines[odd + 2], x[odd + 2]);
+      const __m128i v = load(odd), u = load(odd + 2);
       _mm256_store_si256(out + 2 * odd, _mm256_cvtepu8_epi16(_mm_unpacklo_epi8(v, u)));
       _mm256_store_si256(out + 2 * odd + 1, _mm256_cvtepu8_epi16(_mm_unpackhi_epi8(v, u)));
     }
   }
+  // `count` entries `distance` positions apart from `at` on, whose sources all lie inside the line.
+  static void inner_entries(const DepthwiseBlock& b, const DepthwiseSources& s, std::int64_t at, std::int64_t distance,
+                            std::int64_t count, std::uint8_t* to) {
+    const std::size_t width = b.width;  // copies that stores through `to` cannot touch
+    const std::uint8_t* const end = s.end;
+    const std::uint8_t* from[4];
+    std::int64_t step[4];
+#pragma GCC unroll 4
+    for (int r = 0; r < 4; ++r) {
+      from[r] = s.from[r] + ((at * s.channels) & s.inside[r]);
+      step[r] = (distance * s.channels) & s.inside[r];
+    }
+    for (; count > 0; --count, to += kEntryBytes) {
+      interleave([&](int r) __attribute__((always_inline)) { return load(from[r], width, end); }, to);
+#pragma GCC unroll 4
+      for (int r = 0; r < 4; ++r) from[r] += step[r];
+    }
+  }
+  // One entry that may reach into the padding.
+  [[gnu::noinline]] static void edge_entry(const DepthwiseBlock& b, const DepthwiseSources& s, std::int64_t at,
+                                           std::uint8_t* to) {
+    const auto source = [&](int r) {
+      const std::int64_t p = at + r * s.apart;
+      if (s.inside[r] == 0 || p < 0 || p >= s.in) return _mm_set1_epi8(static_cast<char>(s.fill));
+      return load(s.from[r] + at * s.channels, b.width, s.end);
+    };
+    interleave(source, to);
+  }
+
+  using Vectors = __m256i[2];
 
   template <int kGroups>
-  struct Sums {
-    __m256i v[kGroups][2];
-  };
-
-  template <int kGroups>
-  [[gnu::always_inline]] static Sums<kGroups> sums(const DepthwiseChunk& c, const std::uint8_t* weights,
-                                                   const std::int32_t* init, std::size_t first) {
+  [[gnu::always_inline]] static void sums(const DepthwiseChunk& c, const std::uint8_t* weights, const std::int32_t* init,
+                                          std::size_t first, Vectors (&acc)[kGroups]) {
     const auto vector = [](const void* p) { return _mm256_load_si256(reinterpret_cast<const __m256i*>(p)); };
-    Sums<kGroups> acc;
 #pragma GCC unroll 2
     for (int h = 0; h < 2; ++h)
 #pragma GCC unroll 4
-      for (int g = 0; g < kGroups; ++g) acc.v[g][h] = vector(init + 8 * h);
+      for (int g = 0; g < kGroups; ++g) acc[g][h] = vector(init + 8 * h);
     const std::uint8_t* row = c.entries + first * c.group_step * kEntryBytes;
     for (std::size_t p = 0; p < c.rows; ++p, row += c.row_entries * kEntryBytes) {
       const std::uint8_t* at = row;
@@ -62,21 +88,20 @@ struct DepthwiseAvx2 {
 #pragma GCC unroll 4
           for (int g = 0; g < kGroups; ++g) {
             const __m256i x = vector(at + static_cast<std::size_t>(g) * c.group_step * kEntryBytes + 32 * part);
-            acc.v[g][part % 2] = _mm256_add_epi32(acc.v[g][part % 2], _mm256_madd_epi16(x, w));
+            acc[g][part % 2] = _mm256_add_epi32(acc[g][part % 2], _mm256_madd_epi16(x, w));
           }
         }
       }
     }
-    return acc;
   }
 
-  [[gnu::always_inline]] static void store(const __m256i (&v)[2], std::int32_t* acc) {
+  [[gnu::always_inline]] static void store(const Vectors& v, std::int32_t* acc) {
     _mm256_store_si256(reinterpret_cast<__m256i*>(acc), v[0]);
     _mm256_store_si256(reinterpret_cast<__m256i*>(acc + 8), v[1]);
   }
 
   [[gnu::always_inline]] static void finish(const EpilogueU8& e, const DepthwiseBlock& b, std::size_t m, std::size_t,
-                                            const __m256i (&v)[2]) {
+                                            const Vectors& v) {
     epilogue_u8_row(e, m, b.first_channel, v[0], v[1], b.width);
   }
 };

@@ -30,6 +30,7 @@ struct Call {
   DepthwiseSteps steps;
   const EpilogueU8* fast;   // or null
   std::size_t channels;
+  const std::uint8_t* padding;   // a vector of zero points
 };
 
 // One line of outputs: positions [o, end) of the last axis.
@@ -45,28 +46,25 @@ void prepare(const Call& call, const DepthwiseBlock& b, std::uint8_t* to) {
   using Engine = typename DepthwiseEngineOf<Arch>::type;
   constexpr std::size_t kLanes = Engine::kLanes;
   const ConvU8S8Args& a = *call.args;
-  const std::size_t steps = static_cast<std::size_t>(call.steps.count()), depth = steps * kGroupDepth;
-  const std::size_t used = static_cast<std::size_t>(b.outputs) * b.width;
-  std::memset(to, 0, steps * Engine::kEntryBytes + 3 * kLanes * 4);
+  const std::size_t depth = static_cast<std::size_t>(call.steps.count()) * kGroupDepth, panel_bytes = s8_panel_bytes(depth);
+  const std::size_t first = b.first_channel % kPanelColumns;
+  const auto places = Engine::places(b, [&](std::size_t c) {
+    return (first + c) / kPanelColumns * panel_bytes + (first + c) % kPanelColumns * kGroupDepth;
+  });
+  const std::int8_t* w = a.w + b.first_channel / kPanelColumns * panel_bytes;
   for (std::int64_t plane = 0; plane < call.steps.planes; ++plane)
     for (std::int64_t piece = 0; piece < call.steps.pieces; ++piece)
       for (std::int64_t i = 0; i < call.steps.reach; ++i, to += Engine::kEntryBytes)
-        for (std::size_t lane = 0; lane < used; ++lane) {
-          const std::size_t c = b.first_channel + lane % b.width;
-          const std::size_t group = static_cast<std::size_t>(call.steps.group(plane, piece, i));
-          Engine::set_weights(to, lane, a.w + c / kPanelColumns * s8_panel_bytes(depth) +
-                                            (group * kPanelColumns + c % kPanelColumns) * kGroupDepth);
-        }
+        Engine::set_weights(places, w + static_cast<std::size_t>(call.steps.group(plane, piece, i)) * 64, to);
   std::int32_t* init = reinterpret_cast<std::int32_t*>(to);
-  float* multiplier = reinterpret_cast<float*>(to + 4 * kLanes);
+  float* multiplier = reinterpret_cast<float*>(init + kLanes);
   float* offset = multiplier + kLanes;
-  for (std::size_t lane = 0; lane < used; ++lane) {
-    const std::size_t c = b.first_channel + lane % b.width, slot = Engine::slot(lane);
-    init[slot] = -a.x_zero_point * packed_s8_sums(a.w, call.channels, depth)[c];
-    if (call.fast) {
-      multiplier[slot] = call.fast->multiplier[c];
-      offset[slot] = call.fast->offset ? call.fast->offset[c] : 0.0f;
-    }
+  const std::int32_t* sums = packed_s8_sums(a.w, call.channels, depth);
+  for (std::size_t i = 0; i < kLanes; ++i) {
+    const std::size_t c = b.first_channel + Engine::lane_of(i) % b.width;
+    init[i] = -a.x_zero_point * sums[c];
+    if (call.fast) multiplier[i] = call.fast->multiplier[c];
+    if (call.fast) offset[i] = call.fast->offset ? call.fast->offset[c] : 0.0f;
   }
 }
 
@@ -76,18 +74,62 @@ void prepare_taps(const Call& call, DepthwiseBlock& b, std::uint8_t* to) {
   using Engine = typename DepthwiseEngineOf<Arch>::type;
   const ConvShape& s = call.args->shape;
   b.taps = to;
-  std::memset(to, 0, static_cast<std::size_t>(call.steps.count()) * Engine::kEntryBytes);
+  alignas(64) std::int8_t group[64];
+  DepthwiseBlock one{};
+  one.width = kPanelColumns;
+  const auto places = Engine::places(one, [](std::size_t c) { return c * kGroupDepth; });
   for (std::int64_t plane = 0; plane < call.steps.planes; ++plane)
     for (std::int64_t piece = 0; piece < call.steps.pieces; ++piece)
       for (std::int64_t i = 0; i < call.steps.reach; ++i, to += Engine::kEntryBytes) {
         const std::int64_t taps = call.steps.columns ? s.kernel[1] - 4 * piece : s.kernel[2] - 4 * i;
-        const std::int8_t four[4] = {taps > 0, taps > 1, taps > 2, taps > 3};
-        for (std::size_t lane = 0; lane < Engine::kLanes; ++lane) Engine::set_weights(to, lane, four);
+        for (int j = 0; j < 64; ++j) group[j] = j % 4 < taps;
+        Engine::set_weights(places, group, to);
       }
   std::int32_t* init = reinterpret_cast<std::int32_t*>(to);
   for (std::size_t lane = 0; lane < Engine::kLanes; ++lane)
     init[lane] = -call.args->x_zero_point * static_cast<std::int32_t>(conv_taps(s));
   b.taps_init = init;
+}
+
+// The sources of one plane and piece of the kernel for a line of outputs.
+static inline DepthwiseSources sources(const Call& call, const DepthwiseBlock& b, const Line& line, std::int64_t plane,
+                                       std::int64_t piece) {
+  const ConvU8S8Args& a = *call.args;
+  const ConvShape& s = a.shape;
+  DepthwiseSources out;
+  out.apart = call.steps.columns ? 0 : s.dilation[2];
+  out.in = s.in[2], out.channels = s.in_channels, out.stride = s.stride[2];
+  out.fill = static_cast<std::uint8_t>(a.x_zero_point);
+  out.end = a.x + s.batch * s.in[0] * s.in[1] * s.in[2] * s.in_channels;
+  for (std::int64_t i = 0; i < 4; ++i) {
+    const std::int64_t tap = call.steps.columns ? 4 * piece + i : 0;
+    const std::int64_t p0 = line.in0 + plane * s.dilation[0], p1 = line.in1 + tap * s.dilation[1];
+    const bool inside = p0 >= 0 && p0 < s.in[0] && p1 >= 0 && p1 < s.in[1] && tap < s.kernel[1];
+    const std::int64_t position = ((line.sample * s.in[0] + p0) * s.in[1] + p1) * s.in[2] + i * out.apart;
+    out.inside[i] = inside ? -1 : 0;
+    out.from[i] = inside ? a.x + position * s.in_channels + b.first_channel : call.padding;
+  }
+  return out;
+}
+
+// `count` entries at positions at + i * distance.
+template <class Arch>
+void entries_run(const DepthwiseBlock& b, const DepthwiseSources& s, std::int64_t at, std::int64_t distance,
+                 std::int64_t count, std::uint8_t* to) {
+  using Engine = typename DepthwiseEngineOf<Arch>::type;
+  const std::int64_t end = s.in - 3 * s.apart - (b.outputs - 1) * s.stride;  // positions [0, end) read no padding
+  const auto reaching = [&](std::int64_t bound) {                            // entries before position `bound`
+    const std::int64_t n = at >= bound ? 0 : (bound - at + distance - 1) / distance;
+    return n < count ? n : count;
+  };
+  const std::int64_t lead = reaching(0), inner_end = end > 0 ? reaching(end) : lead;
+  const auto edges = [&](std::int64_t i, std::int64_t stop) {
+    for (; i < stop; ++i) Engine::edge_entry(b, s, at + i * distance, to + static_cast<std::size_t>(i) * Engine::kEntryBytes);
+  };
+  edges(0, lead);
+  if (inner_end > lead)
+    Engine::inner_entries(b, s, at + lead * distance, distance, inner_end - lead, to + static_cast<std::size_t>(lead) * Engine::kEntryBytes);
+  edges(inner_end > lead ? inner_end : lead, count);
 }
 
 // Interleaves the inputs of `groups` groups of outputs from output o on.
@@ -104,35 +146,23 @@ DepthwiseChunk fill_chunk(const Call& call, const DepthwiseBlock& b, const Line&
   // Neighbouring outputs share entries where that makes fewer of them.
   const std::size_t shared = (groups - 1) * stride + (reach - 1) * c.reach_step + 1;
   const bool share = b.outputs == 1 && shared < groups * reach;
-  if (!share) c.group_step = reach, c.reach_step = 1;
+  if (!share) c.group_step = 1, c.reach_step = groups;
   c.row_entries = share ? shared : groups * reach;
 
   const std::int64_t first = call.w.in_base + o * s.stride[2];
-  DepthwiseLine lines[4];
-  std::int64_t x[4];
+  const std::int64_t group_distance = b.outputs * s.stride[2];
   std::uint8_t* to = entries;
   for (std::int64_t plane = 0; plane < steps.planes; ++plane)
     for (std::int64_t piece = 0; piece < steps.pieces; ++piece) {
-      for (std::int64_t i = 0; i < 4; ++i) {
-        const std::int64_t tap = steps.columns ? 4 * piece + i : 0;
-        const std::int64_t p0 = line.in0 + plane * s.dilation[0], p1 = line.in1 + tap * s.dilation[1];
-        const bool inside = p0 >= 0 && p0 < s.in[0] && p1 >= 0 && p1 < s.in[1] && tap < s.kernel[1];
-        lines[i] = {inside ? a.x + ((line.sample * s.in[0] + p0) * s.in[1] + p1) * s.in[2] * s.in_channels : nullptr,
-                    s.in[2], s.in_channels, s.stride[2], static_cast<std::uint8_t>(a.x_zero_point)};
-      }
-      const std::int64_t apart = steps.columns ? 0 : s.dilation[2];
-      const auto entry = [&](std::int64_t at) {
-        for (std::int64_t i = 0; i < 4; ++i) x[i] = at + i * apart;
-        Engine::entry(b, lines, x, to);
-        to += Engine::kEntryBytes;
+      const DepthwiseSources from = sources(call, b, line, plane, piece);
+      // Runs of entries at equal distances: one in all, or one for each step.
+      const auto run = [&](std::int64_t at, std::int64_t distance, std::size_t count) {
+        entries_run<Arch>(b, from, at, distance, static_cast<std::int64_t>(count), to);
+        to += count * Engine::kEntryBytes;
       };
-      if (share) {
-        for (std::size_t i = 0; i < shared; ++i) entry(first + static_cast<std::int64_t>(i));
-      } else {
-        for (std::size_t g = 0; g < groups; ++g)
-          for (std::size_t t = 0; t < reach; ++t)
-            entry(first + static_cast<std::int64_t>(g) * b.outputs * s.stride[2] + static_cast<std::int64_t>(t) * steps.distance);
-      }
+      if (share) run(first, 1, shared);
+      else
+        for (std::size_t t = 0; t < reach; ++t) run(first + static_cast<std::int64_t>(t) * steps.distance, group_distance, groups);
     }
   return c;
 }
@@ -142,23 +172,26 @@ template <class Arch, int kGroups>
 void outputs(const Call& call, const DepthwiseBlock& b, const DepthwiseChunk& c, std::size_t first, std::size_t m,
              std::size_t left, const Epilogue& e) {
   using Engine = typename DepthwiseEngineOf<Arch>::type;
-  const auto acc = Engine::template sums<kGroups>(c, b.weights, b.init, first);
+  typename Engine::Vectors acc[kGroups];
+  Engine::template sums<kGroups>(c, b.weights, b.init, first, acc);
   const std::size_t per_group = static_cast<std::size_t>(b.outputs);
   if (call.fast != nullptr) {
+    const EpilogueU8 fast = *call.fast;   // a copy that stores to y cannot touch
 #pragma GCC unroll 4
     for (int g = 0; g < kGroups; ++g) {
       const std::size_t done = static_cast<std::size_t>(g) * per_group, count = left - done;
-      Engine::finish(*call.fast, b, m + done, count < per_group ? count : per_group, acc.v[g]);
+      Engine::finish(fast, b, m + done, count < per_group ? count : per_group, acc[g]);
     }
     return;
   }
   alignas(64) std::int32_t sums[kGroups][Engine::kLanes];
-  for (int g = 0; g < kGroups; ++g) Engine::store(acc.v[g], sums[g]);
+  for (int g = 0; g < kGroups; ++g) Engine::store(acc[g], sums[g]);
   if (const std::int32_t* zero_points = call.args->w_zero_points; zero_points != nullptr) {
-    const auto taps = Engine::template sums<kGroups>(c, b.taps, b.taps_init, first);
+    typename Engine::Vectors taps[kGroups];
+    Engine::template sums<kGroups>(c, b.taps, b.taps_init, first, taps);
     for (int g = 0; g < kGroups; ++g) {
       alignas(64) std::int32_t x_sums[Engine::kLanes];
-      Engine::store(taps.v[g], x_sums);
+      Engine::store(taps[g], x_sums);
       for (std::size_t lane = 0; lane < per_group * b.width; ++lane)
         sums[g][lane] -= zero_points[b.first_channel + lane % b.width] * x_sums[lane];
     }
@@ -202,20 +235,28 @@ void depthwise_u8s8(const ConvU8S8Args& a) {
   const ConvPhase phase = conv_phase(s, 0);
   EpilogueU8 fast;
   Call call{.args = &a, .d = phase.axis[0], .h = phase.axis[1], .w = phase.axis[2], .steps = depthwise_steps(s),
-            .fast = nullptr, .channels = static_cast<std::size_t>(s.out_channels)};
+            .fast = nullptr, .channels = static_cast<std::size_t>(s.out_channels), .padding = nullptr};
+  alignas(64) std::uint8_t padding[64];
+  std::memset(padding, a.x_zero_point, sizeof(padding));
+  call.padding = padding;
   if (a.w_zero_points == nullptr && epilogue_u8<Arch>(a.epilogue, 0, call.channels, fast)) call.fast = &fast;
 
   std::uint8_t* scratch = static_cast<std::uint8_t*>(a.scratch);
   std::uint8_t* entries = scratch + depthwise_weights_bytes(s);
   const std::size_t block_bytes = static_cast<std::size_t>(call.steps.count()) * Engine::kEntryBytes + 3 * Engine::kLanes * 4;
+  // Blocks of nearly equal width: 144 channels are 48 + 48 + 48, not 64 + 64 + 16.
   const std::size_t blocks = (call.channels + Engine::kLanes - 1) / Engine::kLanes;
+  const std::size_t even = (call.channels + blocks - 1) / blocks, width = Engine::kLanes == 16 ? 16 : even;
   DepthwiseBlock first{};
   if (a.w_zero_points) prepare_taps<Arch>(call, first, scratch + blocks * block_bytes);
   const auto block = [&](std::size_t i) {
     DepthwiseBlock b = first;
-    b.first_channel = i * Engine::kLanes;
-    b.width = call.channels - b.first_channel < Engine::kLanes ? call.channels - b.first_channel : Engine::kLanes;
+    b.first_channel = i * width;
+    b.width = call.channels - b.first_channel < width ? call.channels - b.first_channel : width;
     b.outputs = Engine::kPacksOutputs ? static_cast<std::int64_t>(Engine::kLanes / b.width) : 1;
+    const std::size_t lanes = static_cast<std::size_t>(b.outputs) * b.width;
+    b.mask = ~std::uint64_t{0} >> (64 - lanes);
+    b.one_load = b.outputs == 1 || (s.stride[2] == 1 && b.width == call.channels);
     b.weights = scratch + i * block_bytes;
     b.init = reinterpret_cast<const std::int32_t*>(b.weights + block_bytes - 3 * Engine::kLanes * 4);
     b.multiplier = reinterpret_cast<const float*>(b.init + Engine::kLanes);

@@ -16,41 +16,54 @@ struct DepthwiseVnni {
   static constexpr std::size_t kLanes = 64, kEntryBytes = 256;
   static constexpr bool kPacksOutputs = true;
 
-  static std::size_t slot(std::size_t lane) {  // where a lane's dword lies, in dwords
-    return lane / 4 % 4 * 16 + lane / 16 * 4 + lane % 4;
+  static std::size_t lane_of(std::size_t slot) {  // whose dword lies at this place
+    return slot / 4 % 4 * 16 + slot / 16 * 4 + slot % 4;
   }
-  // The four weights of one lane at one step.
-  static void set_weights(std::uint8_t* step, std::size_t lane, const std::int8_t* four) {
-    std::memcpy(step + 4 * slot(lane), four, 4);
+  // Dwords of all lanes' channels, `offset(channel)` bytes behind `from`, in their places. Lanes without a channel get
+  // some channel's.
+  struct Places {
+    __m512i offset[4];
+  };
+  template <class Offset>
+  static Places places(const DepthwiseBlock& b, Offset&& offset) {
+    alignas(64) std::int32_t at[64];
+    for (std::size_t i = 0; i < 64; ++i) at[i] = static_cast<std::int32_t>(offset(lane_of(i) % b.width));
+    return {{_mm512_load_si512(at), _mm512_load_si512(at + 16), _mm512_load_si512(at + 32), _mm512_load_si512(at + 48)}};
   }
+  static void place(const Places& p, const void* from, void* to) {
+    for (int i = 0; i < 4; ++i)
+      _mm512_store_si512(static_cast<std::uint8_t*>(to) + 64 * i, _mm512_i32gather_epi32(p.offset[i], from, 1));
+  }
+  // The weights of one step; group: those of the block's first channel's panel, at that step.
+  static void set_weights(const Places& p, const std::int8_t* group, std::uint8_t* to) { place(p, group, to); }
 
   static __mmask64 lanes(std::size_t count) { return count == 0 ? 0 : ~__mmask64{0} >> (64 - count); }
 
   static __mmask64 piece(const DepthwiseBlock& b, std::size_t i) { return lanes(b.width) << (i * b.width); }
 
-  // Bytes of one source: block.outputs pieces of block.width channels, `stride` positions apart, from position x on.
-  [[gnu::always_inline]] static __m512i load(const DepthwiseBlock& b, const DepthwiseLine& line, std::int64_t x) {
-    const std::int64_t channels = line.channels;
-    if (line.x == nullptr) return _mm512_set1_epi8(static_cast<char>(line.fill));
-    const std::uint8_t* from = line.x + x * channels + b.first_channel;
-    const std::int64_t last = x + (b.outputs - 1) * line.stride;
-    const bool dense = line.stride == 1 && static_cast<std::int64_t>(b.width) == channels;
-    if (x >= 0 && last < line.in && (b.outputs == 1 || dense))
-      return _mm512_maskz_loadu_epi8(lanes(static_cast<std::size_t>(b.outputs) * b.width), from);
-    __m512i v = _mm512_set1_epi8(static_cast<char>(line.fill));
+  // block.outputs pieces of block.width channels, `step` bytes apart.
+  [[gnu::always_inline]] static __m512i load_pieces(const DepthwiseBlock& b, const std::uint8_t* from, std::int64_t step) {
+    __m512i v = _mm512_setzero_si512();
+    for (std::int64_t i = 0; i < b.outputs; ++i)
+      v = _mm512_mask_loadu_epi8(v, piece(b, static_cast<std::size_t>(i)),
+                                 from + i * (step - static_cast<std::int64_t>(b.width)));
+    return v;
+  }
+
+  // The same where some pieces may lie in the padding.
+  static __m512i load_edge(const DepthwiseBlock& b, const DepthwiseSources& s, int r, std::int64_t at) {
+    __m512i v = _mm512_set1_epi8(static_cast<char>(s.fill));
+    if (s.inside[r] == 0) return v;
     for (std::int64_t i = 0; i < b.outputs; ++i) {
-      const std::int64_t at = x + i * line.stride;
-      if (at >= 0 && at < line.in)
+      const std::int64_t p = at + i * s.stride + r * s.apart;
+      if (p >= 0 && p < s.in)
         v = _mm512_mask_loadu_epi8(v, piece(b, static_cast<std::size_t>(i)),
-                                   from + i * (line.stride * channels - static_cast<std::int64_t>(b.width)));
+                                   s.from[r] + (at + i * s.stride) * s.channels - i * static_cast<std::int64_t>(b.width));
     }
     return v;
   }
 
-  [[gnu::always_inline]] static void entry(const DepthwiseBlock& b, const DepthwiseLine* lines, const std::int64_t* x,
-                                           std::uint8_t* to) {
-    const __m512i v0 = load(b, lines[0], x[0]), v1 = load(b, lines[1], x[1]);
-    const __m512i v2 = load(b, lines[2], x[2]), v3 = load(b, lines[3], x[3]);
+  [[gnu::always_inline]] static void interleave(__m512i v0, __m512i v1, __m512i v2, __m512i v3, std::uint8_t* to) {
     const __m512i low01 = _mm512_unpacklo_epi8(v0, v1), high01 = _mm512_unpackhi_epi8(v0, v1);
     const __m512i low23 = _mm512_unpacklo_epi8(v2, v3), high23 = _mm512_unpackhi_epi8(v2, v3);
     _mm512_store_si512(to, _mm512_unpacklo_epi16(low01, low23));
@@ -58,39 +71,77 @@ struct DepthwiseVnni {
     _mm512_store_si512(to + 128, _mm512_unpacklo_epi16(high01, high23));
     _mm512_store_si512(to + 192, _mm512_unpackhi_epi16(high01, high23));
   }
+  // `count` entries `distance` positions apart from `at` on, whose sources all lie inside the line.
+  template <bool kOneLoad>
+  [[gnu::noinline]] static void inner_run(const DepthwiseBlock& block, const DepthwiseSources& s, std::int64_t at,
+                                          std::int64_t distance, std::int64_t count, std::uint8_t* to) {
+    const DepthwiseBlock b = block;  // a copy that stores through `to` cannot touch
+    const std::uint8_t* from[4];
+    std::int64_t step[4], piece_step[4];
+#pragma GCC unroll 4
+    for (int r = 0; r < 4; ++r) {
+      from[r] = s.from[r] + ((at * s.channels) & s.inside[r]);
+      step[r] = (distance * s.channels) & s.inside[r];
+      piece_step[r] = (s.stride * s.channels) & s.inside[r];
+    }
+    for (; count > 0; --count, to += kEntryBytes) {
+      __m512i v[4];
+#pragma GCC unroll 4
+      for (int r = 0; r < 4; ++r) {
+        if constexpr (kOneLoad) v[r] = _mm512_maskz_loadu_epi8(b.mask, from[r]);
+        else v[r] = load_pieces(b, from[r], piece_step[r]);
+        from[r] += step[r];
+      }
+      interleave(v[0], v[1], v[2], v[3], to);
+    }
+  }
+  static void inner_entries(const DepthwiseBlock& b, const DepthwiseSources& s, std::int64_t at, std::int64_t distance,
+                            std::int64_t count, std::uint8_t* to) {
+    if (b.one_load) inner_run<true>(b, s, at, distance, count, to);
+    else inner_run<false>(b, s, at, distance, count, to);
+  }
+  // One entry that may reach into the padding.
+  [[gnu::noinline]] static void edge_entry(const DepthwiseBlock& b, const DepthwiseSources& s, std::int64_t at,
+                                           std::uint8_t* to) {
+    interleave(load_edge(b, s, 0, at), load_edge(b, s, 1, at), load_edge(b, s, 2, at), load_edge(b, s, 3, at), to);
+  }
+
+  using Vectors = __m512i[4];
 
   template <int kGroups>
-  struct Sums {
-    __m512i v[kGroups][4];
-  };
-
-  template <int kGroups>
-  [[gnu::always_inline]] static Sums<kGroups> sums(const DepthwiseChunk& c, const std::uint8_t* weights,
-                                                   const std::int32_t* init, std::size_t first) {
-    Sums<kGroups> acc;
+  [[gnu::always_inline]] static void sums(const DepthwiseChunk& c, const std::uint8_t* weights, const std::int32_t* init,
+                                          std::size_t first, Vectors (&acc)[kGroups]) {
+    const std::size_t group = c.group_step * kEntryBytes, reach = c.reach_step * kEntryBytes;
+    const std::uint8_t* start = c.entries + first * group;
+    // Two of the four vectors at a time: 8 sums in flight, and registers left for what they are multiplied with.
+#pragma GCC unroll 2
+    for (int half = 0; half < 4; half += 2) {
+      __m512i s[kGroups][2];
 #pragma GCC unroll 4
-    for (int i = 0; i < 4; ++i)
+      for (int g = 0; g < kGroups; ++g) {
+        s[g][0] = _mm512_load_si512(init + 16 * half);
+        s[g][1] = _mm512_load_si512(init + 16 * half + 16);
+      }
+      const std::uint8_t *row = start + 64 * half, *w = weights + 64 * half;
+      for (std::size_t p = 0; p < c.rows; ++p, row += c.row_entries * kEntryBytes) {
+        const std::uint8_t* at = row;
+        for (std::size_t t = 0; t < c.reach; ++t, at += reach, w += 256) {
+          const __m512i w0 = _mm512_load_si512(w), w1 = _mm512_load_si512(w + 64);
 #pragma GCC unroll 4
-      for (int g = 0; g < kGroups; ++g) acc.v[g][i] = _mm512_load_si512(init + 16 * i);
-    const std::uint8_t* row = c.entries + first * c.group_step * kEntryBytes;
-    for (std::size_t p = 0; p < c.rows; ++p, row += c.row_entries * kEntryBytes) {
-      const std::uint8_t* at = row;
-      for (std::size_t t = 0; t < c.reach; ++t, at += c.reach_step * kEntryBytes, weights += 256) {
-#pragma GCC unroll 4
-        for (int i = 0; i < 4; ++i) {
-          const __m512i w = _mm512_load_si512(weights + 64 * i);
-#pragma GCC unroll 4
-          for (int g = 0; g < kGroups; ++g)
-            acc.v[g][i] = _mm512_dpbusd_epi32(
-                acc.v[g][i], _mm512_load_si512(at + static_cast<std::size_t>(g) * c.group_step * kEntryBytes + 64 * i), w);
+          for (int g = 0; g < kGroups; ++g) {
+            const std::uint8_t* x = at + static_cast<std::size_t>(g) * group;
+            s[g][0] = _mm512_dpbusd_epi32(s[g][0], _mm512_load_si512(x), w0);
+            s[g][1] = _mm512_dpbusd_epi32(s[g][1], _mm512_load_si512(x + 64), w1);
+          }
         }
       }
+#pragma GCC unroll 4
+      for (int g = 0; g < kGroups; ++g) acc[g][half] = s[g][0], acc[g][half + 1] = s[g][1];
     }
-    return acc;
   }
 
   // Sums in the order of lanes.
-  [[gnu::always_inline]] static void store(const __m512i (&v)[4], std::int32_t* acc) {
+  [[gnu::always_inline]] static void store(const Vectors& v, std::int32_t* acc) {
     for (int i = 0; i < 4; ++i) {
       alignas(64) std::int32_t dwords[16];
       _mm512_store_si512(dwords, v[i]);
@@ -100,7 +151,7 @@ struct DepthwiseVnni {
 
   // `count` outputs, rows m and on of e, from one vector of sums; the short epilogue.
   [[gnu::always_inline]] static void finish(const EpilogueU8& e, const DepthwiseBlock& b, std::size_t m, std::size_t count,
-                                            const __m512i (&v)[4]) {
+                                            const Vectors& v) {
     const __mmask64 all = lanes(count * b.width);
     const bool dense_y = e.y_stride == b.width || count == 1;
     __m512i residual = _mm512_setzero_si512();

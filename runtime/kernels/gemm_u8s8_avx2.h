@@ -98,8 +98,10 @@ template <class Arch, int kRows, bool kExpanded>
   }
 
   if (t.fast != nullptr) {
+    const EpilogueU8 fast = *t.fast;  // a copy that stores to y cannot touch
+    const std::size_t m = t.m, n = t.n, columns = t.columns;
 #pragma GCC unroll 6
-    for (int r = 0; r < kRows; ++r) epilogue_u8_row(*t.fast, t.m + r, t.n, acc[r][0], acc[r][1], t.columns);
+    for (int r = 0; r < kRows; ++r) epilogue_u8_row(fast, m + r, n, acc[r][0], acc[r][1], columns);
   } else {
 #pragma GCC unroll 6
     for (int r = 0; r < kRows; ++r)

@@ -91,8 +91,10 @@ template <class Arch, int kRows, int kPanels>
       for (int v = 0; v < kPanels; ++v) acc[0][r][v] = _mm512_add_epi32(acc[0][r][v], acc[u][r][v]);
 
   if (t.fast != nullptr) {
+    const EpilogueU8 fast = *t.fast;  // a copy that stores to y cannot touch
+    const std::size_t m = t.m, n = t.n, columns = t.columns;
 #pragma GCC unroll 12
-    for (int r = 0; r < kRows; ++r) epilogue_u8_row<kPanels>(*t.fast, t.m + r, t.n, acc[0][r], t.columns);
+    for (int r = 0; r < kRows; ++r) epilogue_u8_row<kPanels>(fast, m + r, n, acc[0][r], columns);
   } else {
 #pragma GCC unroll 12
     for (int r = 0; r < kRows; ++r)
