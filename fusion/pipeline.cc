@@ -23,7 +23,8 @@ std::vector<Stage> float_pipeline() {
       // forwards: the layer behind may be padded. What finds no layer becomes an affine last.
       {"fold",
        {&fold_batch_norm, &fold_scale_back, &fold_batch_norm_forward, &fold_scale_forward,
-        &batch_norm_to_affine, &merge_affines, &drop_noop, &merge_movement, &merge_constants}},
+        &batch_norm_to_affine, &merge_affines, &affine_out_of_transposes, &drop_noop,
+        &merge_movement, &merge_constants}},
       // Needs final types. Residual before activation: the activation comes after the sum.
       {"fuse", {&fuse_matmul_scale, &fuse_matmul_transpose, &fuse_residual, &fuse_activation}},
   };

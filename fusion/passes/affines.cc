@@ -2,6 +2,8 @@
 // multiply-adds in a row become one.
 //   batch_norm(x)          =>  affine(x, s, t)
 //   affine2(affine1(x))    =>  affine(x, s2*s1, s2*t1+t2)
+//   transpose(affine(transpose(x)))  =>  affine(x) on another axis, if the transposes cancel
+//   (BatchNorm in Transformers)
 #include <algorithm>
 
 #include "fusion/passes/affine.h"
@@ -15,6 +17,9 @@ using graph::NodeId;
 using graph::ValueId;
 
 namespace {
+
+// Two plain multiply-adds are not worth a long list of equal numbers.
+constexpr std::size_t kMostUniformChannels = 4096;
 
 // y = affine(x) as a node's operator and operands.
 Outcome as_affine(Graph& g, NodeId n, ValueId x, const ChannelAffine& a, bool from_batch_norm) {
@@ -54,13 +59,18 @@ Result<Outcome> merge_apply(const Match& m, Graph& g, const Context&) {
   FOLD8_TRY(const AffineReading b, read_affine(g, m.root));
   if (!a.node || !b.node || b.node->x != g.node(first).outputs[0]) return Outcome{NotMine{}};
   const ChannelAffine &inner = a.node->affine, &outer = b.node->affine;
-  // Two plain numbers: no channels to speak of.
-  if ((inner.uniform() && outer.uniform()) ||
-      (!inner.uniform() && !outer.uniform() && inner.axis != outer.axis))
-    return Outcome{NotMine{}};
+  if (!inner.uniform() && !outer.uniform() && inner.axis != outer.axis) return Outcome{NotMine{}};
   ChannelAffine merged;
   merged.axis = inner.uniform() ? outer.axis : inner.axis;
-  const std::size_t channels = std::max(inner.scale.size(), outer.scale.size());
+  std::size_t channels = std::max(inner.scale.size(), outer.scale.size());
+  if (inner.uniform() && outer.uniform()) {
+    // Two plain numbers each: an Affine wants them per channel.
+    const Shape& x = g.type(a.node->x).shape;
+    merged.axis = x.rank() > 1 ? 1 : 0;
+    if (x.rank() == 0 || !x[merged.axis].known()) return Outcome{NotMine{}};
+    channels = static_cast<std::size_t>(x.extent(merged.axis));
+    if (channels == 0 || channels > kMostUniformChannels) return Outcome{NotMine{}};
+  }
   for (std::size_t c = 0; c < channels; ++c) {
     const std::size_t i = inner.uniform() ? 0 : c, o = outer.uniform() ? 0 : c;
     merged.scale.push_back(outer.scale[o] * inner.scale[i]);
@@ -70,8 +80,29 @@ Result<Outcome> merge_apply(const Match& m, Graph& g, const Context&) {
       as_affine(g, m.root, a.node->x, merged, a.node->from_batch_norm || b.node->from_batch_norm)};
 }
 
+std::vector<Pattern> transposed_patterns() {
+  const auto first = op<graph::Transpose>("first", {any("x")});
+  return {
+      op<graph::Transpose>("", {op<graph::Affine>("affine", {first, any("scale"), any("shift")})})};
+}
+
+Result<Outcome> affine_out_of_transposes_apply(const Match& m, Graph& g, const Context&) {
+  const NodeId affine = m.node("affine");
+  const graph::Ints& before = std::get<graph::Transpose>(g.node(m.node("first")).op).perm;
+  const graph::Ints& after = std::get<graph::Transpose>(g.node(m.root).op).perm;
+  if (before.empty() || before.size() != after.size()) return Outcome{NotMine{}};
+  for (std::size_t i = 0; i < after.size(); ++i)
+    if (before[static_cast<std::size_t>(after[i])] != static_cast<std::int64_t>(i))
+      return Outcome{NotMine{}};
+  graph::Affine op = std::get<graph::Affine>(g.node(affine).op);
+  op.axis = before[static_cast<std::size_t>(op.axis)];
+  return Outcome{Replace{op, {m["x"], m["scale"], m["shift"]}, g.node(affine).name}};
+}
+
 }  // namespace
 
+const Rewrite affine_out_of_transposes{"affine_out_of_transposes", transposed_patterns,
+                                       affine_out_of_transposes_apply, nullptr, true};
 const Rewrite batch_norm_to_affine{"batch_norm_to_affine", batch_norm_patterns,
                                    batch_norm_to_affine_apply};
 const Rewrite merge_affines{"merge_affines", pair_patterns, merge_apply, nullptr, true};

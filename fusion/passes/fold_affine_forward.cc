@@ -43,12 +43,24 @@ ValueId move_again(Graph& g, const Match& m, ValueId x) {
   return x;
 }
 
+// x is a graph input, or made of one by affines alone.
+bool comes_from_input(const Graph& g, const Index& index, ValueId x) {
+  while (!g.is_input(x)) {
+    const NodeId maker = index.producer(x);
+    if (maker == graph::kNoNode) return false;
+    const auto reading = read_affine(g, maker);
+    if (!reading.ok() || !reading->node) return false;
+    x = reading->node->x;
+  }
+  return true;
+}
+
 Result<Outcome> apply(const Match& m, Graph& g, const Context& context) {
   const NodeId source = m.node("affine");
   FOLD8_TRY(const AffineReading reading, read_affine(g, source));
   if (!reading.node) return Outcome{NotMine{}};  // fold_batch_norm says why
   const std::string who = describe(g, source) + " in front of it: ";
-  if (context.keep_input_affine && g.is_input(reading.node->x))
+  if (context.keep_input_affine && comes_from_input(g, *m.index, reading.node->x))
     return Outcome{Decline{who + "standardises a graph input and is left for the input quantizer"}};
   ChannelAffine affine = reading.node->affine;
   for (auto it = m.path.rbegin(); it != m.path.rend(); ++it) {

@@ -31,6 +31,8 @@ extern const Rewrite fold_batch_norm_forward;  // into the linear layers behind 
 extern const Rewrite fold_scale_forward;
 extern const Rewrite merge_affines;
 extern const Rewrite batch_norm_to_affine;
+extern const Rewrite
+    affine_out_of_transposes;  // Transpose, Affine, Transpose back -> Affine on another axis
 
 // ---- fuse
 extern const Rewrite fuse_residual;      // add(layer, other) -> layer's residual operand

@@ -121,19 +121,20 @@ ValueId row_constant(Graph& g, ValueId c, const Shape& x, int axis) {
 }
 
 Result<Outcome> recognize(const Match& m, Graph& g, NormKind kind) {
-  const TensorType x = g.type(m["x"]);
-  if (x.dtype != DType::f32 || x.quant || g.is_constant(m["x"])) return Outcome{NotMine{}};
+  const TensorType& type = g.type(m["x"]);
+  if (type.dtype != DType::f32 || type.quant || g.is_constant(m["x"])) return Outcome{NotMine{}};
+  const Shape x = type.shape;  // constants are added below, which moves the values
   const auto axis = normalized_axis(m, g);
   if (const auto* why = std::get_if<std::string>(&axis)) return Outcome{Decline{*why}};
   const int first = std::get<int>(axis);
   Norm norm{kind};
-  norm.axis = first == x.shape.rank() - 1 ? -1 : first;
+  norm.axis = first == x.rank() - 1 ? -1 : first;
   norm.epsilon = static_cast<float>(*scalar_value(g, m["epsilon"]));
   if (!(norm.epsilon >= 0)) return Outcome{Decline{"its epsilon is negative"}};
   std::vector<ValueId> inputs{m["x"]};
   for (const char* name : {"gamma", "beta"}) {
     if (!m.has(name)) continue;
-    const ValueId c = row_constant(g, m[name], x.shape, first);
+    const ValueId c = row_constant(g, m[name], x, first);
     if (c == graph::kNoValue)
       return Outcome{Decline{"'" + g.value(m[name]).name +
                              "' does not have the shape of the normalized axes"}};

@@ -127,7 +127,7 @@ class Sweep {
       g_.erase(m.root);
       if (maker != kNoNode) keep_name(maker, out_name);
     }
-    if (maker != kNoNode) keep_name(maker, root_name);
+    if (maker != kNoNode) keep_node_name(maker, root_name);
     sweep_inner(m, maker);
     ++tally_.applied;
     return true;
@@ -182,14 +182,17 @@ class Sweep {
     for (const std::string& text : node.inside) keep_name(heir, text);
     for (const ValueId v : node.outputs)
       if (v != kNoValue) keep_name(heir, g_.value(v).name);
-    keep_name(heir, node.name);
+    keep_node_name(heir, node.name);
   }
 
   void keep_name(NodeId n, std::string text) {
     std::vector<std::string>& inside = g_.node(n).inside;
-    if (!text.empty() && text != g_.node(n).name &&
-        std::find(inside.begin(), inside.end(), text) == inside.end())
+    if (!text.empty() && std::find(inside.begin(), inside.end(), text) == inside.end())
       inside.push_back(std::move(text));
+  }
+  // A node's name: one that it shares with a value (made-up ones do) is there already.
+  void keep_node_name(NodeId n, const std::string& text) {
+    if (text != g_.node(n).name) keep_name(n, text);
   }
 
   const Rewrite& rewrite_;

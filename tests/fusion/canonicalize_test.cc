@@ -10,7 +10,8 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-// ---------------------------------------------------------------------------------------------- fold_constants
+// ----------------------------------------------------------------------------------------------
+// fold_constants
 
 TEST(FoldConstants, EvaluatesWhatDependsOnConstantsOnly) {
   const Ran ran = run_passes({&fold_constants}, R"(
@@ -34,7 +35,8 @@ d = slice(s, s64{1}, s64{3}, s64{0})
 y = expand(f32[1]{1}, d)
 z = reshape(x, c)
 return y, c
-)", {}, false);
+)",
+                             {}, false);
   EXPECT_THAT(op_names(ran.graph), IsEmpty());
   const auto c = ran.graph.constant<std::int64_t>(ran.graph.find_value("c"));
   EXPECT_THAT(std::vector<std::int64_t>(c.begin(), c.end()), ElementsAre(8));
@@ -42,52 +44,75 @@ return y, c
 }
 
 TEST(FoldConstants, AnUnknownExtentStays) {
-  const Ran ran = run_passes({&fold_constants}, "x: f32[batch,3]\ns = shape_of(x)\nc = gather(s, s64[1]{0}) axis=0\nreturn c", {}, false);
+  const Ran ran = run_passes(
+      {&fold_constants},
+      "x: f32[batch,3]\ns = shape_of(x)\nc = gather(s, s64[1]{0}) axis=0\nreturn c", {}, false);
   EXPECT_THAT(op_names(ran.graph), ElementsAre("shape_of", "gather"));
 }
 
 TEST(FoldConstants, DoesNotFillTheMemory) {
-  const Ran ran = run_passes({&fold_constants}, "x: f32[2]\nbig = expand(f32[1]{1}, s64{100000,100000})\nt = tile(f32[1]{1}, s64{3000000})\nreturn x, big, t", {}, false);
+  const Ran ran = run_passes({&fold_constants},
+                             "x: f32[2]\nbig = expand(f32[1]{1}, s64{100000,100000})\nt = "
+                             "tile(f32[1]{1}, s64{3000000})\nreturn x, big, t",
+                             {}, false);
   EXPECT_THAT(op_names(ran.graph), ElementsAre("expand", "tile"));
   EXPECT_THAT(reasons(ran.tally.declined), Contains(HasSubstr("much larger than its inputs")));
 }
 
 TEST(FoldConstants, LeavesQuantizedConstantsAlone) {
-  const Ran ran = run_passes({&fold_constants}, "x: f32[2]\nw = const s8[2]@(0.5,0){1,2}\nd: f32[2] = dequantize(w)\ny = binary(x, d) kind=add\nreturn y", {}, false);
+  const Ran ran = run_passes({&fold_constants},
+                             "x: f32[2]\nw = const s8[2]@(0.5,0){1,2}\nd: f32[2] = "
+                             "dequantize(w)\ny = binary(x, d) kind=add\nreturn y",
+                             {}, false);
   EXPECT_THAT(op_names(ran.graph), ElementsAre("dequantize", "add"));
 }
 
 TEST(MergeConstants, KeepsEqualBytesOnce) {
-  const Ran ran = run_passes({&merge_constants}, "x: f32[2]\na = binary(x, f32[2]{1,2}) kind=add\nb = binary(a, f32[2]{1,2}) kind=mul\nc = binary(b, f32[1,2]{1,2}) kind=mul\nreturn c");
+  const Ran ran =
+      run_passes({&merge_constants},
+                 "x: f32[2]\na = binary(x, f32[2]{1,2}) kind=add\nb = binary(a, f32[2]{1,2}) "
+                 "kind=mul\nc = binary(b, f32[1,2]{1,2}) kind=mul\nreturn c");
   EXPECT_EQ(ran.graph.node(0).inputs[1], ran.graph.node(1).inputs[1]);
-  EXPECT_NE(ran.graph.node(1).inputs[1], ran.graph.node(2).inputs[1]);   // another shape
+  EXPECT_NE(ran.graph.node(1).inputs[1], ran.graph.node(2).inputs[1]);  // another shape
 }
 
-// ---------------------------------------------------------------------------------------------- drop_noop, merge_movement
+// ----------------------------------------------------------------------------------------------
+// drop_noop, merge_movement
 
 TEST(DropNoop, DropsWhatDoesNothing) {
-  for (const char* line : {"identity(r)", "cast(r) to=f32", "reshape(r, s64{2,3,4})", "transpose(r) perm=[0,1,2]", "squeeze(r)",
-                           "concat(r) axis=1", "binary(r, f32[]{1}) kind=mul", "binary(f32[4]{0,0,0,0}, r) kind=add",
+  for (const char* line : {"identity(r)", "cast(r) to=f32", "reshape(r, s64{2,3,4})",
+                           "transpose(r) perm=[0,1,2]", "squeeze(r)", "concat(r) axis=1",
+                           "binary(r, f32[]{1}) kind=mul", "binary(f32[4]{0,0,0,0}, r) kind=add",
                            "binary(r, f32[1]{1}) kind=div", "binary(r, f32[]{1}) kind=pow"}) {
-    const Ran ran = run_passes({&drop_noop}, std::string("x: f32[2,3,4]\nr = relu(x)\nn = ") + line + "\ny = unary(n) kind=exp\nreturn y");
+    const Ran ran = run_passes({&drop_noop}, std::string("x: f32[2,3,4]\nr = relu(x)\nn = ") +
+                                                 line + "\ny = unary(n) kind=exp\nreturn y");
     EXPECT_THAT(op_names(ran.graph), ElementsAre("relu", "exp")) << line;
     EXPECT_NE(ran.graph.find_value("r"), graph::kNoValue);
     EXPECT_THAT(ran.graph.node(0).inside, Contains("n")) << line;
   }
-  for (const char* line : {"slice(r, s64{0}, s64{9223372036854775807}, s64{1})", "pad(r, s64{0,0,0,0,0,0})", "expand(r, s64{3,4})", "tile(r, s64{1,1,1})"}) {
-    const Ran ran = run_passes({&drop_noop}, std::string("x: f32[2,3,4]\nr = relu(x)\nn = ") + line + "\ny = unary(n) kind=exp\nreturn y", {}, false);
+  for (const char* line :
+       {"slice(r, s64{0}, s64{9223372036854775807}, s64{1})", "pad(r, s64{0,0,0,0,0,0})",
+        "expand(r, s64{3,4})", "tile(r, s64{1,1,1})"}) {
+    const Ran ran = run_passes({&drop_noop},
+                               std::string("x: f32[2,3,4]\nr = relu(x)\nn = ") + line +
+                                   "\ny = unary(n) kind=exp\nreturn y",
+                               {}, false);
     EXPECT_THAT(op_names(ran.graph), ElementsAre("relu", "exp")) << line;
   }
 }
 
 TEST(DropNoop, KeepsWhatDoesSomething) {
-  for (const char* line : {"slice(r, s64{2}, s64{-9223372036854775807}, s64{1}, s64{-1})", "pad(r, s64{1,0,0,-1,0,0})", "expand(r, s64{2,2,3,4})",
-                           "cast(r) to=f64", "reshape(r, s64{3,2,4})"}) {
-    const Ran ran = run_passes({&drop_noop}, std::string("x: f32[2,3,4]\nr = relu(x)\nn = ") + line + "\nreturn n", {}, false);
+  for (const char* line :
+       {"slice(r, s64{2}, s64{-9223372036854775807}, s64{1}, s64{-1})", "pad(r, s64{1,0,0,-1,0,0})",
+        "expand(r, s64{2,2,3,4})", "cast(r) to=f64", "reshape(r, s64{3,2,4})"}) {
+    const Ran ran = run_passes(
+        {&drop_noop}, std::string("x: f32[2,3,4]\nr = relu(x)\nn = ") + line + "\nreturn n", {},
+        false);
     EXPECT_EQ(ran.graph.live_nodes(), 2u) << line;
   }
   // The constant would broadcast x up.
-  const Ran ran = run_passes({&drop_noop}, "x: f32[4]\nr = relu(x)\nn = binary(r, f32[2,1]{0,0}) kind=add\nreturn n");
+  const Ran ran = run_passes(
+      {&drop_noop}, "x: f32[4]\nr = relu(x)\nn = binary(r, f32[2,1]{0,0}) kind=add\nreturn n");
   EXPECT_EQ(ran.graph.live_nodes(), 2u);
 }
 
@@ -102,75 +127,109 @@ TEST(DropNoop, KeepsTheNamesOfInputsAndOutputs) {
 }
 
 TEST(MergeMovement, TransposesCompose) {
-  const Ran ran = run_passes({&merge_movement, &drop_noop}, "x: f32[2,3,4]\na = transpose(x) perm=[1,2,0]\nb = transpose(a) perm=[1,2,0]\ny = relu(b)\nreturn y");
+  const Ran ran = run_passes({&merge_movement, &drop_noop},
+                             "x: f32[2,3,4]\na = transpose(x) perm=[1,2,0]\nb = transpose(a) "
+                             "perm=[1,2,0]\ny = relu(b)\nreturn y");
   EXPECT_THAT(op_names(ran.graph), ElementsAre("transpose", "relu"));
-  const Ran cancelled = run_passes({&merge_movement, &drop_noop}, "x: f32[b,t,4]\nr = relu(x)\na = transpose(r) perm=[0,2,1]\nb = transpose(a) perm=[0,2,1]\ny = unary(b) kind=exp\nz = relu(a)\nreturn y, z");
-  EXPECT_THAT(op_names(cancelled.graph), testing::UnorderedElementsAre("relu", "exp", "transpose", "relu"));
+  const Ran cancelled =
+      run_passes({&merge_movement, &drop_noop},
+                 "x: f32[b,t,4]\nr = relu(x)\na = transpose(r) perm=[0,2,1]\nb = transpose(a) "
+                 "perm=[0,2,1]\ny = unary(b) kind=exp\nz = relu(a)\nreturn y, z");
+  EXPECT_THAT(op_names(cancelled.graph),
+              testing::UnorderedElementsAre("relu", "exp", "transpose", "relu"));
 }
 
 TEST(MergeMovement, ViewsCancelOrBecomeOne) {
-  const Ran back = run_passes({&merge_movement}, "x: f32[n,3]\nr = relu(x)\nu = unsqueeze(r) axes=[1]\ns = squeeze(u) axes=[1]\ny = unary(s) kind=exp\nreturn y");
+  const Ran back = run_passes({&merge_movement},
+                              "x: f32[n,3]\nr = relu(x)\nu = unsqueeze(r) axes=[1]\ns = squeeze(u) "
+                              "axes=[1]\ny = unary(s) kind=exp\nreturn y");
   EXPECT_THAT(op_names(back.graph), ElementsAre("relu", "exp"));
-  const Ran one = run_passes({&merge_movement}, "x: f32[2,3,4]\nf = flatten(x)\ny = reshape(f, s64{4,6})\nreturn y");
+  const Ran one = run_passes({&merge_movement},
+                             "x: f32[2,3,4]\nf = flatten(x)\ny = reshape(f, s64{4,6})\nreturn y");
   EXPECT_THAT(op_names(one.graph), ElementsAre("reshape"));
   // The 0 means the extent 2 of f, and would mean 2 of x by accident only.
-  const Ran zero = run_passes({&merge_movement}, "x: f32[6,4]\nf = reshape(x, s64{2,12})\ny = reshape(f, s64{0,3,4})\nreturn y");
+  const Ran zero =
+      run_passes({&merge_movement},
+                 "x: f32[6,4]\nf = reshape(x, s64{2,12})\ny = reshape(f, s64{0,3,4})\nreturn y");
   EXPECT_EQ(zero.graph.live_nodes(), 2u);
 }
 
-// ---------------------------------------------------------------------------------------------- clips
+// ----------------------------------------------------------------------------------------------
+// clips
 
 TEST(RecognizeClip, FromMinAndMax) {
-  const Ran ran = run_passes({&recognize_clip}, "x: f32[9]\na = binary(x, f32[]{-1}) kind=max\ny = binary(f32[1]{0.5}, a) kind=min\nreturn y");
+  const Ran ran = run_passes({&recognize_clip},
+                             "x: f32[9]\na = binary(x, f32[]{-1}) kind=max\ny = "
+                             "binary(f32[1]{0.5}, a) kind=min\nreturn y");
   const auto& clip = std::get<graph::Unary>(only_node(ran.graph).op);
   EXPECT_EQ(clip.kind, graph::UnaryKind::clip);
   EXPECT_EQ(clip.a, -1);
   EXPECT_EQ(clip.b, 0.5f);
-  EXPECT_THAT(op_names(run_passes({&recognize_clip}, "x: f32[9]\ny = binary(f32[]{0}, x) kind=max\nreturn y").graph), ElementsAre("relu"));
+  EXPECT_THAT(op_names(run_passes({&recognize_clip},
+                                  "x: f32[9]\ny = binary(f32[]{0}, x) kind=max\nreturn y")
+                           .graph),
+              ElementsAre("relu"));
 }
 TEST(RecognizeClip, InARow) {
-  const Ran ran = run_passes({&recognize_clip}, "x: f32[9]\na = relu(x)\ny = unary(a) kind=clip a=-1 b=1\nreturn y");
+  const Ran ran = run_passes({&recognize_clip},
+                             "x: f32[9]\na = relu(x)\ny = unary(a) kind=clip a=-1 b=1\nreturn y");
   const auto& clip = std::get<graph::Unary>(only_node(ran.graph).op);
   EXPECT_EQ(clip.a, 0);
   EXPECT_EQ(clip.b, 1);
 }
 TEST(RecognizeClip, NotByATensor) {
-  EXPECT_THAT(op_names(run_passes({&recognize_clip}, "x: f32[2]\ny = binary(x, f32[2]{1,2}) kind=max\nreturn y").graph), ElementsAre("max"));
+  EXPECT_THAT(op_names(run_passes({&recognize_clip},
+                                  "x: f32[2]\ny = binary(x, f32[2]{1,2}) kind=max\nreturn y")
+                           .graph),
+              ElementsAre("max"));
 }
 
-// ---------------------------------------------------------------------------------------------- linear layers
+// ----------------------------------------------------------------------------------------------
+// linear layers
 
 TEST(MatMulToLinear, TransposesTheConstant) {
-  const Ran ran = run_passes({&matmul_to_linear}, "x: f32[n,2]\ny = matmul(x, f32[2,3]{1,2,3,4,5,6}) alpha=2\nreturn y");
+  const Ran ran = run_passes({&matmul_to_linear},
+                             "x: f32[n,2]\ny = matmul(x, f32[2,3]{1,2,3,4,5,6}) alpha=2\nreturn y");
   const graph::Node& linear = only_node(ran.graph);
   EXPECT_EQ(ran.graph.type(linear.inputs[1]).shape, Shape({3, 2}));
   EXPECT_THAT(floats(ran.graph, linear.inputs[1]), ElementsAre(2, 8, 4, 10, 6, 12));
 }
 TEST(MatMulToLinear, TakesBatchesOfWeights) {
-  const Ran ran = run_passes({&matmul_to_linear}, "x: f32[n,4,5,8]\ny = matmul(x, random:f32[4,8,16])\nreturn y");
+  const Ran ran = run_passes({&matmul_to_linear},
+                             "x: f32[n,4,5,8]\ny = matmul(x, random:f32[4,8,16])\nreturn y");
   EXPECT_EQ(ran.graph.type(only_node(ran.graph).inputs[1]).shape, Shape({4, 16, 8}));
 }
 TEST(MatMulToLinear, DoesNotTakeAVectorOrNewAxes) {
-  const Ran vector = run_passes({&matmul_to_linear}, "x: f32[n,8]\ny = matmul(x, random:f32[8])\nreturn y", {}, false);
+  const Ran vector = run_passes({&matmul_to_linear},
+                                "x: f32[n,8]\ny = matmul(x, random:f32[8])\nreturn y", {}, false);
   EXPECT_THAT(reasons(vector.tally.declined), ElementsAre(HasSubstr("is a vector")));
-  const Ran axes = run_passes({&matmul_to_linear}, "x: f32[5,8]\ny = matmul(x, random:f32[4,8,3])\nreturn y", {}, false);
+  const Ran axes = run_passes({&matmul_to_linear},
+                              "x: f32[5,8]\ny = matmul(x, random:f32[4,8,3])\nreturn y", {}, false);
   EXPECT_THAT(reasons(axes.tally.declined), ElementsAre(HasSubstr("more axes")));
 }
 
 TEST(FoldBias, InEverySpelling) {
-  for (const char* text : {"x: f32[n,6]\nh = linear(x, random:f32[4,6])\ny = binary(h, random:f32[4]) kind=add\nreturn y",
-                           "x: f32[n,6]\nh = linear(x, random:f32[4,6], random:f32[4])\ny = binary(random:f32[1,4], h) kind=add\nreturn y",
-                           "x: f32[n,6]\nh = linear(x, random:f32[4,6])\ny = binary(h, random:f32[]) kind=add\nreturn y",
-                           "x: f32[n,6]\nh = linear(x, random:f32[4,6])\ny = binary(h, random:f32[4]) kind=sub\nreturn y"})
+  for (const char* text : {"x: f32[n,6]\nh = linear(x, random:f32[4,6])\ny = binary(h, "
+                           "random:f32[4]) kind=add\nreturn y",
+                           "x: f32[n,6]\nh = linear(x, random:f32[4,6], random:f32[4])\ny = "
+                           "binary(random:f32[1,4], h) kind=add\nreturn y",
+                           "x: f32[n,6]\nh = linear(x, random:f32[4,6])\ny = binary(h, "
+                           "random:f32[]) kind=add\nreturn y",
+                           "x: f32[n,6]\nh = linear(x, random:f32[4,6])\ny = binary(h, "
+                           "random:f32[4]) kind=sub\nreturn y"})
     EXPECT_THAT(op_names(run_passes({&fold_bias}, text).graph), ElementsAre("linear")) << text;
   for (const char* transposed : {"", " transposed=true"}) {
-    const std::string text = std::string("x: f32[1,4,5,5]\nh = conv(x, random:f32[4,4,1,1]) kernel=[1,1] strides=[1,1] pads=[0,0,0,0] dilations=[1,1]") + transposed +
-                             "\ny = binary(h, random:f32[1,4,1,1]) kind=add\nreturn y";
+    const std::string text = std::string(
+                                 "x: f32[1,4,5,5]\nh = conv(x, random:f32[4,4,1,1]) kernel=[1,1] "
+                                 "strides=[1,1] pads=[0,0,0,0] dilations=[1,1]") +
+                             transposed + "\ny = binary(h, random:f32[1,4,1,1]) kind=add\nreturn y";
     EXPECT_EQ(run_passes({&fold_bias}, text).graph.live_nodes(), 1u);
   }
 }
 TEST(FoldBias, NotWhatVariesOverRows) {
-  const Ran ran = run_passes({&fold_bias}, "x: f32[3,6]\nh = linear(x, random:f32[4,6])\ny = binary(h, random:f32[3,4]) kind=add\nreturn y");
+  const Ran ran = run_passes({&fold_bias},
+                             "x: f32[3,6]\nh = linear(x, random:f32[4,6])\ny = binary(h, "
+                             "random:f32[3,4]) kind=add\nreturn y");
   EXPECT_THAT(op_names(ran.graph), ElementsAre("linear", "add"));
 }
 

@@ -1,4 +1,5 @@
-// SPEC §2: a constant affine in front of linear layers, z-scores of inputs, and the affines an input quantizer takes.
+// SPEC §2: a constant affine in front of linear layers, z-scores of inputs, and the affines an
+// input quantizer takes.
 #include "fusion/batch_norms.h"
 #include "fusion/passes/passes.h"
 #include "tests/fusion/graph_testing.h"
@@ -10,26 +11,47 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-#define BN(x, c) "batch_norm(" x ", random:f32[" c "], random:f32[" c "], random:f32[" c "], random_positive:f32[" c "])"
-#define CONV1D(x, pads) "conv(" x ", random:f32[2,2,3], random:f32[2]) kernel=[3] strides=[1] pads=[" pads "] dilations=[1]"
+#define BN(x, c)                                                          \
+  "batch_norm(" x ", random:f32[" c "], random:f32[" c "], random:f32[" c \
+  "], random_positive:f32[" c "])"
+#define CONV1D(x, pads)                                                              \
+  "conv(" x ", random:f32[2,2,3], random:f32[2]) kernel=[3] strides=[1] pads=[" pads \
+  "] dilations=[1]"
 
-Ran fold(std::string_view text, Context context = {}) { return run_passes(stage("fold").passes, text, context); }
+Ran fold(std::string_view text, Context context = {}) {
+  return run_passes(stage("fold").passes, text, context);
+}
 
 TEST(FoldForward, IntoAnUnpaddedConvolution) {
-  EXPECT_THAT(op_names(fold("x: f32[1,2,5]\nb = " BN("x", "2") "\ny = " CONV1D("b", "0,0") "\nreturn y").graph), ElementsAre("conv"));
+  EXPECT_THAT(
+      op_names(
+          fold("x: f32[1,2,5]\nb = " BN("x", "2") "\ny = " CONV1D("b", "0,0") "\nreturn y").graph),
+      ElementsAre("conv"));
 }
 TEST(FoldForward, IntoAGroupedConvolution) {
-  EXPECT_THAT(op_names(fold("x: f32[1,4,5,5]\nb = " BN("x", "4") "\ny = conv(b, random:f32[6,2,3,3]) kernel=[3,3] strides=[1,1] pads=[0,0,0,0] dilations=[1,1] group=2\nreturn y").graph), ElementsAre("conv"));
+  EXPECT_THAT(
+      op_names(fold("x: f32[1,4,5,5]\nb = " BN(
+                        "x", "4") "\ny = conv(b, random:f32[6,2,3,3]) kernel=[3,3] strides=[1,1] "
+                                  "pads=[0,0,0,0] dilations=[1,1] group=2\nreturn y")
+                   .graph),
+      ElementsAre("grouped_conv"));
 }
 TEST(FoldForward, IntoALinear) {
-  EXPECT_THAT(op_names(fold("x: f32[n,5]\nb = " BN("x", "5") "\ny = linear(b, random:f32[3,5], random:f32[3])\nreturn y").graph), ElementsAre("linear"));
+  EXPECT_THAT(
+      op_names(fold("x: f32[n,5]\nb = " BN(
+                        "x", "5") "\ny = linear(b, random:f32[3,5], random:f32[3])\nreturn y")
+                   .graph),
+      ElementsAre("linear"));
 }
 TEST(FoldForward, ThroughAFlatten) {
-  const Ran ran = fold("x: f32[2,3,2,2]\nb = " BN("x", "3") "\nf = flatten(b)\ny = linear(f, random:f32[4,12])\nreturn y");
+  const Ran ran = fold("x: f32[2,3,2,2]\nb = " BN(
+      "x", "3") "\nf = flatten(b)\ny = linear(f, random:f32[4,12])\nreturn y");
   EXPECT_THAT(op_names(ran.graph), ElementsAre("flatten", "linear"));
 }
 TEST(FoldForward, IntoEveryLayerThatReadsIt) {
-  const Ran ran = fold("x: f32[n,5]\nb = " BN("x", "5") "\nq = linear(b, random:f32[3,5])\nk = linear(b, random:f32[4,5], random:f32[4])\nreturn q, k");
+  const Ran ran = fold("x: f32[n,5]\nb = " BN(
+      "x", "5") "\nq = linear(b, random:f32[3,5])\nk = linear(b, random:f32[4,5], "
+                "random:f32[4])\nreturn q, k");
   EXPECT_THAT(op_names(ran.graph), ElementsAre("linear", "linear"));
 }
 TEST(FoldForward, BehindAReluOfAnotherLayer) {
@@ -45,19 +67,25 @@ TEST(FoldForward, ZeroPaddingKeepsAnAffineAndSaysWhy) {
   EXPECT_THAT(reasons(ran.tally.declined), Contains(HasSubstr("pads with zeros")));
 }
 TEST(FoldForward, AScaleAlonePassesZeroPadding) {
-  const Ran ran = fold("x: f32[1,2,5]\nb = batch_norm(x, random:f32[2], zeros:f32[2], zeros:f32[2], random_positive:f32[2])\ny = " CONV1D("b", "1,1") "\nreturn y");
+  const Ran ran = fold(
+      "x: f32[1,2,5]\nb = batch_norm(x, random:f32[2], zeros:f32[2], zeros:f32[2], "
+      "random_positive:f32[2])\ny = " CONV1D("b", "1,1") "\nreturn y");
   EXPECT_THAT(op_names(ran.graph), ElementsAre("conv"));
 }
 TEST(FoldForward, ATransposedConvolutionTakesOnlyAScale) {
-  const char* kConv = "conv(b, random:f32[2,3,3]) kernel=[3] strides=[2] pads=[0,0] dilations=[1] transposed=true\nreturn y";
+  const char* kConv =
+      "conv(b, random:f32[2,3,3]) kernel=[3] strides=[2] pads=[0,0] dilations=[1] "
+      "transposed=true\nreturn y";
   const Ran shifted = fold(std::string("x: f32[1,2,5]\nb = " BN("x", "2") "\ny = ") + kConv);
   EXPECT_THAT(op_names(shifted.graph), ElementsAre("affine", "conv_transpose"));
   EXPECT_THAT(reasons(shifted.tally.declined), Contains(HasSubstr("sees fewer taps")));
-  const Ran scaled = fold(std::string("x: f32[1,2,5]\nb = binary(x, random:f32[2,1]) kind=mul\ny = ") + kConv);
+  const Ran scaled =
+      fold(std::string("x: f32[1,2,5]\nb = binary(x, random:f32[2,1]) kind=mul\ny = ") + kConv);
   EXPECT_THAT(op_names(scaled.graph), ElementsAre("conv_transpose"));
 }
 TEST(FoldForward, AnotherKindOfReaderKeepsTheAffineForAll) {
-  const Ran ran = fold("x: f32[n,5]\nb = " BN("x", "5") "\ny = linear(b, random:f32[3,5])\nz = relu(b)\nreturn y, z");
+  const Ran ran = fold("x: f32[n,5]\nb = " BN(
+      "x", "5") "\ny = linear(b, random:f32[3,5])\nz = relu(b)\nreturn y, z");
   EXPECT_THAT(op_names(ran.graph), ElementsAre("affine", "linear", "relu"));
   EXPECT_EQ(batch_norms_left(ran.graph), 1);
 }
@@ -90,8 +118,18 @@ TEST(ZScore, IsLeftForTheInputQuantizerAsOneAffine) {
   EXPECT_NEAR(5 * found[0].scale[1] + found[0].shift[1], 1.20604538, 1e-6);
 }
 
+TEST(ZScore, PlainNumbersAreOneAffineToo) {
+  const Ran ran = fold(
+      "x: f32[n,3,4,4]\na = binary(x, f32[]{127.5}) kind=div\nb = binary(a, f32[]{1}) kind=sub\ny "
+      "= conv(b, random:f32[2,3,1,1]) kernel=[1,1] strides=[1,1] pads=[0,0,0,0] "
+      "dilations=[1,1]\nreturn y",
+      Context{true, {}});
+  EXPECT_THAT(op_names(ran.graph), ElementsAre("affine", "conv"));
+}
+
 TEST(ZScore, AnAffineWithOtherReadersOfTheInputIsNotTheQuantizers) {
-  const graph::Graph g = parsed("x: f32[n,2]\nz = binary(x, random:f32[2]) kind=mul\ny = relu(x)\nreturn y, z");
+  const graph::Graph g =
+      parsed("x: f32[n,2]\nz = binary(x, random:f32[2]) kind=mul\ny = relu(x)\nreturn y, z");
   EXPECT_TRUE(input_affines(g).empty());
 }
 

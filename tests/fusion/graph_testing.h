@@ -18,7 +18,8 @@
 
 namespace fold8::fusion {
 
-// Folds round their results to float once: a few units in the last place of a sum of some dozen terms of size 1.
+// Folds round their results to float once: a few units in the last place of a sum of some dozen
+// terms of size 1.
 inline constexpr double kFoldTolerance = 4e-6;
 
 inline graph::Graph parsed(std::string_view text) {
@@ -50,11 +51,14 @@ struct Ran {
   Tally tally;
 };
 
-// The graph after the passes, which must verify and keep the function within `tolerance` of 1 + |value|.
-inline void expect_same(const graph::Graph& before, const graph::Graph& after, double tolerance = kFoldTolerance) {
+// The graph after the passes, which must verify and keep the function within `tolerance` of 1 +
+// |value|.
+inline void expect_same(const graph::Graph& before, const graph::Graph& after,
+                        double tolerance = kFoldTolerance) {
   for (const std::uint64_t seed : {1u, 2u}) {
     const auto inputs = testing_support::random_inputs(before, seed);
-    const auto a = testing_support::evaluate(before, inputs), b = testing_support::evaluate(after, inputs);
+    const auto a = testing_support::evaluate(before, inputs),
+               b = testing_support::evaluate(after, inputs);
     ASSERT_TRUE(a.ok()) << a.error().message;
     ASSERT_TRUE(b.ok()) << b.error().message << "\n" << graph::to_text(after);
     for (const auto& [name, expected] : *a) {
@@ -62,13 +66,16 @@ inline void expect_same(const graph::Graph& before, const graph::Graph& after, d
       const auto& got = b->at(name);
       ASSERT_EQ(got.shape, expected.shape) << name;
       for (std::size_t i = 0; i < expected.data.size(); ++i)
-        ASSERT_NEAR(got.data[i], expected.data[i], tolerance * (1 + std::fabs(expected.data[i]))) << name << "[" << i << "]\n" << graph::to_text(after);
+        ASSERT_NEAR(got.data[i], expected.data[i], tolerance * (1 + std::fabs(expected.data[i])))
+            << name << "[" << i << "]\n"
+            << graph::to_text(after);
     }
   }
 }
 
 // Runs passes over a text graph; checks the graph and, unless told otherwise, the numbers.
-inline Ran run_passes(std::vector<Pass> passes, std::string_view text, Context context = {}, bool numbers = true) {
+inline Ran run_passes(std::vector<Pass> passes, std::string_view text, Context context = {},
+                      bool numbers = true) {
   Ran ran{parsed(text), {}};
   const graph::Graph before = ran.graph;
   auto tally = run(Stage{"test", std::move(passes)}, ran.graph, context);

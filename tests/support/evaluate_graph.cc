@@ -55,58 +55,98 @@ double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 
 Result<double> unary(const graph::Unary& u, double x) {
   switch (u.kind) {
-    case UnaryKind::relu: return std::max(x, 0.0);
-    case UnaryKind::clip: return std::min(std::max(x, double(u.a)), double(u.b));
-    case UnaryKind::leaky_relu: return x < 0 ? u.a * x : x;
-    case UnaryKind::hard_sigmoid: return clamp01(u.a * x + u.b);
-    case UnaryKind::hard_swish: return x * clamp01(u.a * x + u.b);
-    case UnaryKind::sigmoid: return sigmoid(x);
-    case UnaryKind::silu: return x * sigmoid(u.a * x);
-    case UnaryKind::tanh: return std::tanh(x);
-    case UnaryKind::gelu_erf: return gelu_erf(x);
-    case UnaryKind::gelu_tanh: return gelu_tanh(x);
-    case UnaryKind::elu: return x < 0 ? u.a * (std::exp(x) - 1) : x;
-    case UnaryKind::neg: return -x;
-    case UnaryKind::sqrt: return std::sqrt(x);
-    case UnaryKind::exp: return std::exp(x);
-    case UnaryKind::log: return std::log(x);
-    case UnaryKind::reciprocal: return 1 / x;
-    case UnaryKind::erf: return std::erf(x);
-    case UnaryKind::softplus: return std::log1p(std::exp(x));
-    case UnaryKind::mish: return x * std::tanh(std::log1p(std::exp(x)));
-    case UnaryKind::square: return x * x;
-    default: return unsupported("the oracle does not know this unary");
+    case UnaryKind::relu:
+      return std::max(x, 0.0);
+    case UnaryKind::clip:
+      return std::min(std::max(x, double(u.a)), double(u.b));
+    case UnaryKind::leaky_relu:
+      return x < 0 ? u.a * x : x;
+    case UnaryKind::hard_sigmoid:
+      return clamp01(u.a * x + u.b);
+    case UnaryKind::hard_swish:
+      return x * clamp01(u.a * x + u.b);
+    case UnaryKind::sigmoid:
+      return sigmoid(x);
+    case UnaryKind::silu:
+      return x * sigmoid(u.a * x);
+    case UnaryKind::tanh:
+      return std::tanh(x);
+    case UnaryKind::gelu_erf:
+      return gelu_erf(x);
+    case UnaryKind::gelu_tanh:
+      return gelu_tanh(x);
+    case UnaryKind::elu:
+      return x < 0 ? u.a * (std::exp(x) - 1) : x;
+    case UnaryKind::neg:
+      return -x;
+    case UnaryKind::sqrt:
+      return std::sqrt(x);
+    case UnaryKind::exp:
+      return std::exp(x);
+    case UnaryKind::log:
+      return std::log(x);
+    case UnaryKind::reciprocal:
+      return 1 / x;
+    case UnaryKind::erf:
+      return std::erf(x);
+    case UnaryKind::softplus:
+      return std::log1p(std::exp(x));
+    case UnaryKind::mish:
+      return x * std::tanh(std::log1p(std::exp(x)));
+    case UnaryKind::square:
+      return x * x;
+    default:
+      return unsupported("the oracle does not know this unary");
   }
 }
 
 // The fused activation of an operator, as the Unary it stands for.
 Result<double> activation(Activation kind, float a, float b, double x) {
   switch (kind) {
-    case Activation::none: return x;
-    case Activation::clip: return unary({UnaryKind::clip, a, b}, x);
-    case Activation::leaky_relu: return unary({UnaryKind::leaky_relu, a, b}, x);
-    case Activation::hard_sigmoid: return unary({UnaryKind::hard_sigmoid, a, b}, x);
-    case Activation::hard_swish: return unary({UnaryKind::hard_swish, a, b}, x);
-    case Activation::sigmoid: return sigmoid(x);
-    case Activation::silu: return unary({UnaryKind::silu, a, b}, x);
-    case Activation::tanh: return std::tanh(x);
-    case Activation::gelu_erf: return gelu_erf(x);
-    case Activation::gelu_tanh: return gelu_tanh(x);
-    case Activation::elu: return unary({UnaryKind::elu, a, b}, x);
+    case Activation::none:
+      return x;
+    case Activation::clip:
+      return unary({UnaryKind::clip, a, b}, x);
+    case Activation::leaky_relu:
+      return unary({UnaryKind::leaky_relu, a, b}, x);
+    case Activation::hard_sigmoid:
+      return unary({UnaryKind::hard_sigmoid, a, b}, x);
+    case Activation::hard_swish:
+      return unary({UnaryKind::hard_swish, a, b}, x);
+    case Activation::sigmoid:
+      return sigmoid(x);
+    case Activation::silu:
+      return unary({UnaryKind::silu, a, b}, x);
+    case Activation::tanh:
+      return std::tanh(x);
+    case Activation::gelu_erf:
+      return gelu_erf(x);
+    case Activation::gelu_tanh:
+      return gelu_tanh(x);
+    case Activation::elu:
+      return unary({UnaryKind::elu, a, b}, x);
   }
   return unsupported("the oracle does not know this activation");
 }
 
 Result<double> binary(BinaryKind kind, double a, double b) {
   switch (kind) {
-    case BinaryKind::add: return a + b;
-    case BinaryKind::sub: return a - b;
-    case BinaryKind::mul: return a * b;
-    case BinaryKind::div: return a / b;
-    case BinaryKind::pow: return std::pow(a, b);
-    case BinaryKind::min: return std::min(a, b);
-    case BinaryKind::max: return std::max(a, b);
-    default: return unsupported("the oracle does not know this binary");
+    case BinaryKind::add:
+      return a + b;
+    case BinaryKind::sub:
+      return a - b;
+    case BinaryKind::mul:
+      return a * b;
+    case BinaryKind::div:
+      return a / b;
+    case BinaryKind::pow:
+      return std::pow(a, b);
+    case BinaryKind::min:
+      return std::min(a, b);
+    case BinaryKind::max:
+      return std::max(a, b);
+    default:
+      return unsupported("the oracle does not know this binary");
   }
 }
 
@@ -123,7 +163,8 @@ class Evaluator {
     FOLD8_TRY(const auto order, g_.topological_order());
     for (const graph::NodeId n : order) {
       node_ = &g_.node(n);
-      Result<Array> y = std::visit([&](const auto& op) -> Result<Array> { return eval(op); }, node_->op);
+      Result<Array> y =
+          std::visit([&](const auto& op) -> Result<Array> { return eval(op); }, node_->op);
       if (!y.ok()) return in_context("node '" + node_->name + "'", y.error());
       values_[node_->outputs[0]] = std::move(*y);
     }
@@ -146,14 +187,17 @@ class Evaluator {
     Array a;
     for (const Dim d : g_.type(v).shape.dims()) a.shape.push_back(d.value());
     if (g_.type(v).dtype == DType::s64)
-      for (const std::int64_t x : g_.constant<std::int64_t>(v)) a.data.push_back(static_cast<double>(x));
+      for (const std::int64_t x : g_.constant<std::int64_t>(v))
+        a.data.push_back(static_cast<double>(x));
     else
       for (const float x : g_.constant<float>(v)) a.data.push_back(x);
     return values_[v] = std::move(a);
   }
 
   template <class Op>
-  Result<Array> eval(const Op&) { return unsupported(std::string("the oracle does not know ") + std::string(Op::kName)); }
+  Result<Array> eval(const Op&) {
+    return unsupported(std::string("the oracle does not know ") + std::string(Op::kName));
+  }
 
   Result<Array> eval(const graph::Identity&) { return in(0); }
   Result<Array> eval(const graph::Cast&) { return in(0); }
@@ -194,17 +238,21 @@ class Evaluator {
         ib += sb[i] == 1 ? 0 : index[i] * tb[i];
       }
       const auto r = binary(op.kind, a.data[std::size_t(ia)], b.data[std::size_t(ib)]);
-      if (!r.ok()) status = r.error();
-      else y.data[out++] = *r;
+      if (!r.ok())
+        status = r.error();
+      else
+        y.data[out++] = *r;
     });
     if (!status.ok()) return status.error();
     return activated(std::move(y), op.activation, op.a, op.b);
   }
 
   // y = x * scale[c] + shift[c] along an axis
-  Array per_channel(const Array& x, std::size_t axis, const std::vector<double>& scale, const std::vector<double>& shift) {
+  Array per_channel(const Array& x, std::size_t axis, const std::vector<double>& scale,
+                    const std::vector<double>& shift) {
     Array y = x;
-    const auto inner = static_cast<std::size_t>(count(x.shape, axis + 1)), channels = std::size_t(x.shape[axis]);
+    const auto inner = static_cast<std::size_t>(count(x.shape, axis + 1)),
+               channels = std::size_t(x.shape[axis]);
     for (std::size_t i = 0; i < y.data.size(); ++i) {
       const std::size_t c = i / inner % channels;
       y.data[i] = x.data[i] * scale[c] + shift[c];
@@ -213,7 +261,8 @@ class Evaluator {
   }
 
   Result<Array> eval(const graph::Affine& op) {
-    return activated(per_channel(in(0), std::size_t(op.axis), in(1).data, in(2).data), op.activation, op.a, op.b);
+    return activated(per_channel(in(0), std::size_t(op.axis), in(1).data, in(2).data),
+                     op.activation, op.a, op.b);
   }
 
   Result<Array> eval(const graph::BatchNorm& op) {
@@ -228,7 +277,8 @@ class Evaluator {
 
   Result<Array> eval(const graph::Linear& op) {
     const Array &x = in(0), &w = in(1);
-    const std::int64_t k = w.shape.back(), n = w.shape[w.shape.size() - 2], matrices = count(w.shape) / (k * n);
+    const std::int64_t k = w.shape.back(), n = w.shape[w.shape.size() - 2],
+                       matrices = count(w.shape) / (k * n);
     Ints shape = x.shape;
     shape.back() = n;
     Array y = filled(shape);
@@ -238,7 +288,8 @@ class Evaluator {
       for (std::int64_t o = 0; o < n; ++o) {
         double sum = has(2) ? in(2).data[std::size_t(o)] : 0;
         const std::int64_t matrix = r / rows_per_matrix % matrices;
-        for (std::int64_t i = 0; i < k; ++i) sum += x.data[std::size_t(r * k + i)] * w.data[std::size_t((matrix * n + o) * k + i)];
+        for (std::int64_t i = 0; i < k; ++i)
+          sum += x.data[std::size_t(r * k + i)] * w.data[std::size_t((matrix * n + o) * k + i)];
         y.data[std::size_t(r * n + o)] = sum + (has(3) ? in(3).data[std::size_t(r * n + o)] : 0);
       }
     return activated(std::move(y), op.activation, op.a, op.b);
@@ -248,7 +299,8 @@ class Evaluator {
     Array a = in(0), b = in(1);
     if (op.transpose_a) a = swapped(a);
     if (op.transpose_b) b = swapped(b);
-    if (a.shape.size() < 2 || b.shape.size() < 2) return unsupported("the oracle multiplies matrices only");
+    if (a.shape.size() < 2 || b.shape.size() < 2)
+      return unsupported("the oracle multiplies matrices only");
     const std::int64_t m = a.shape[a.shape.size() - 2], k = a.shape.back(), n = b.shape.back();
     const std::int64_t batches = std::max(count(a.shape) / (m * k), count(b.shape) / (k * n));
     Ints shape = a.shape.size() >= b.shape.size() ? a.shape : b.shape;
@@ -258,9 +310,12 @@ class Evaluator {
     for (std::int64_t t = 0; t < batches; ++t)
       for (std::int64_t r = 0; r < m; ++r)
         for (std::int64_t c = 0; c < n; ++c) {
-          const std::int64_t ta = t % (count(a.shape) / (m * k)), tb = t % (count(b.shape) / (k * n));
+          const std::int64_t ta = t % (count(a.shape) / (m * k)),
+                             tb = t % (count(b.shape) / (k * n));
           double sum = 0;
-          for (std::int64_t i = 0; i < k; ++i) sum += a.data[std::size_t((ta * m + r) * k + i)] * b.data[std::size_t((tb * k + i) * n + c)];
+          for (std::int64_t i = 0; i < k; ++i)
+            sum += a.data[std::size_t((ta * m + r) * k + i)] *
+                   b.data[std::size_t((tb * k + i) * n + c)];
           y.data[std::size_t((t * m + r) * n + c)] = double(op.alpha) * sum;
         }
     return y;
@@ -281,50 +336,63 @@ class Evaluator {
     std::size_t out = 0;
     for_each_index(shape, [&](const Ints& index) {
       std::int64_t from = 0;
-      for (std::size_t i = 0; i < perm.size(); ++i) from += index[i] * strides[std::size_t(perm[i])];
+      for (std::size_t i = 0; i < perm.size(); ++i)
+        from += index[i] * strides[std::size_t(perm[i])];
       y.data[out++] = x.data[std::size_t(from)];
     });
     return y;
   }
 
-  // Both kinds of convolution by scattering input times weight onto the output; any number of spatial axes.
+  // Both kinds of convolution by scattering input times weight onto the output; any number of
+  // spatial axes.
   Result<Array> eval(const graph::Conv& op) {
     const Array &x = in(0), &w = in(1);
     const std::size_t axes = x.shape.size() - 2;
     if (op.auto_pad != graph::AutoPad::none) return unsupported("auto_pad");
-    const auto at = [](const Ints& v, std::size_t i, std::int64_t otherwise) { return i < v.size() ? v[i] : otherwise; };
+    const auto at = [](const Ints& v, std::size_t i, std::int64_t otherwise) {
+      return i < v.size() ? v[i] : otherwise;
+    };
     const std::int64_t group = op.group, channels = x.shape[1];
     const std::int64_t outputs = op.transposed ? w.shape[1] * group : w.shape[0];
-    Ints shape{x.shape[0], outputs}, kernel(w.shape.begin() + 2, w.shape.end()), space(x.shape.begin() + 2, x.shape.end()), result;
+    Ints shape{x.shape[0], outputs}, kernel(w.shape.begin() + 2, w.shape.end()),
+        space(x.shape.begin() + 2, x.shape.end()), result;
     for (std::size_t i = 0; i < axes; ++i) {
       const std::int64_t reach = (kernel[i] - 1) * at(op.dilations, i, 1) + 1;
       const std::int64_t pads = at(op.pads, i, 0) + at(op.pads, axes + i, 0);
-      result.push_back(op.transposed ? (space[i] - 1) * at(op.strides, i, 1) + reach + at(op.output_padding, i, 0) - pads
+      result.push_back(op.transposed ? (space[i] - 1) * at(op.strides, i, 1) + reach +
+                                           at(op.output_padding, i, 0) - pads
                                      : (space[i] + pads - reach) / at(op.strides, i, 1) + 1);
     }
     shape.insert(shape.end(), result.begin(), result.end());
     Array y = filled(shape);
     const std::int64_t in_per_group = channels / group, out_per_group = outputs / group;
-    const Ints in_stride = strides_of(x.shape), out_stride = strides_of(shape), w_stride = strides_of(w.shape);
-    // For every pair of positions that a tap joins: the "small" side is the input of a transposed one, else the output.
+    const Ints in_stride = strides_of(x.shape), out_stride = strides_of(shape),
+               w_stride = strides_of(w.shape);
+    // For every pair of positions that a tap joins: the "small" side is the input of a transposed
+    // one, else the output.
     for_each_index(op.transposed ? space : result, [&](const Ints& small) {
       for_each_index(kernel, [&](const Ints& tap) {
         std::int64_t small_at = 0, big_at = 0, w_at = 0;
         for (std::size_t i = 0; i < axes; ++i) {
-          const std::int64_t big = small[i] * at(op.strides, i, 1) + tap[i] * at(op.dilations, i, 1) - at(op.pads, i, 0);
+          const std::int64_t big =
+              small[i] * at(op.strides, i, 1) + tap[i] * at(op.dilations, i, 1) - at(op.pads, i, 0);
           if (big < 0 || big >= (op.transposed ? result : space)[i]) return;
           big_at += big * (op.transposed ? out_stride : in_stride)[i + 2];
           small_at += small[i] * (op.transposed ? in_stride : out_stride)[i + 2];
           w_at += tap[i] * w_stride[i + 2];
         }
-        const std::int64_t x_at = op.transposed ? small_at : big_at, y_at = op.transposed ? big_at : small_at;
+        const std::int64_t x_at = op.transposed ? small_at : big_at,
+                           y_at = op.transposed ? big_at : small_at;
         for (std::int64_t n = 0; n < shape[0]; ++n)
           for (std::int64_t o = 0; o < outputs; ++o)
             for (std::int64_t i = 0; i < in_per_group; ++i) {
               const std::int64_t c = o / out_per_group * in_per_group + i;
-              const std::int64_t weight = op.transposed ? c * w_stride[0] + o % out_per_group * w_stride[1] : o * w_stride[0] + i * w_stride[1];
+              const std::int64_t weight = op.transposed
+                                              ? c * w_stride[0] + o % out_per_group * w_stride[1]
+                                              : o * w_stride[0] + i * w_stride[1];
               y.data[std::size_t(n * out_stride[0] + o * out_stride[1] + y_at)] +=
-                  x.data[std::size_t(n * in_stride[0] + c * in_stride[1] + x_at)] * w.data[std::size_t(weight + w_at)];
+                  x.data[std::size_t(n * in_stride[0] + c * in_stride[1] + x_at)] *
+                  w.data[std::size_t(weight + w_at)];
             }
       });
     });
@@ -339,36 +407,46 @@ class Evaluator {
     Array y = x;
     const bool rows = op.kind == graph::NormKind::layer || op.kind == graph::NormKind::rms;
     const std::size_t rank = x.shape.size();
-    const auto axis = static_cast<std::size_t>(op.axis < 0 ? op.axis + static_cast<std::int64_t>(rank) : op.axis);
+    const auto axis =
+        static_cast<std::size_t>(op.axis < 0 ? op.axis + static_cast<std::int64_t>(rank) : op.axis);
     const std::int64_t groups = op.kind == graph::NormKind::instance ? x.shape[1] : op.groups;
-    const auto d = static_cast<std::size_t>(rows ? count(x.shape, axis) : count(x.shape, 1) / groups);
+    const auto d =
+        static_cast<std::size_t>(rows ? count(x.shape, axis) : count(x.shape, 1) / groups);
     const auto space = static_cast<std::size_t>(count(x.shape, 2 > rank ? rank : 2));
     for (std::size_t row = 0; row * d < x.data.size(); ++row) {
       double mean = 0, square = 0;
       for (std::size_t i = 0; i < d; ++i) mean += x.data[row * d + i] / double(d);
       if (op.kind == graph::NormKind::rms) mean = 0;
-      for (std::size_t i = 0; i < d; ++i) square += std::pow(x.data[row * d + i] - mean, 2) / double(d);
+      for (std::size_t i = 0; i < d; ++i)
+        square += std::pow(x.data[row * d + i] - mean, 2) / double(d);
       for (std::size_t i = 0; i < d; ++i) {
         const std::size_t flat = row * d + i;
-        const std::size_t c = rows ? i : op.affine_per_group ? row % std::size_t(groups) : flat / space % std::size_t(x.shape[1]);
-        y.data[flat] = (x.data[flat] - mean) / std::sqrt(square + double(op.epsilon)) * (has(1) ? in(1).data[c] : 1) + (has(2) ? in(2).data[c] : 0);
+        const std::size_t c = rows                  ? i
+                              : op.affine_per_group ? row % std::size_t(groups)
+                                                    : flat / space % std::size_t(x.shape[1]);
+        y.data[flat] = (x.data[flat] - mean) / std::sqrt(square + double(op.epsilon)) *
+                           (has(1) ? in(1).data[c] : 1) +
+                       (has(2) ? in(2).data[c] : 0);
       }
     }
     return y;
   }
 
   Result<Array> eval(const graph::Reduce& op) {
-    if (op.kind != graph::ReduceKind::mean || !op.keep_dims) return unsupported("only means with kept axes");
+    if (op.kind != graph::ReduceKind::mean || !op.keep_dims)
+      return unsupported("only means with kept axes");
     const Array& x = in(0);
     Ints shape = x.shape, axes = op.axes.empty() ? ints(1) : op.axes;
-    for (std::int64_t& a : axes) shape[std::size_t(a < 0 ? a += std::int64_t(shape.size()) : a)] = 1;
+    for (std::int64_t& a : axes)
+      shape[std::size_t(a < 0 ? a += std::int64_t(shape.size()) : a)] = 1;
     Array y = filled(shape);
     const Ints strides = strides_of(shape);
     const double share = double(y.data.size()) / double(x.data.size());
     std::size_t from = 0;
     for_each_index(x.shape, [&](const Ints& index) {
       std::int64_t at = 0;
-      for (std::size_t i = 0; i < index.size(); ++i) at += shape[i] == 1 ? 0 : index[i] * strides[i];
+      for (std::size_t i = 0; i < index.size(); ++i)
+        at += shape[i] == 1 ? 0 : index[i] * strides[i];
       y.data[std::size_t(at)] += x.data[from++] * share;
     });
     return y;
@@ -377,7 +455,8 @@ class Evaluator {
   Result<Array> eval(const graph::Transpose& op) {
     Ints perm = op.perm;
     if (perm.empty())
-      for (std::size_t i = in(0).shape.size(); i-- > 0;) perm.push_back(static_cast<std::int64_t>(i));
+      for (std::size_t i = in(0).shape.size(); i-- > 0;)
+        perm.push_back(static_cast<std::int64_t>(i));
     return permuted(in(0), perm);
   }
   Result<Array> eval(const graph::Reshape&) {
@@ -403,7 +482,10 @@ class Evaluator {
     Array y = in(0);
     Ints shape;
     for (std::size_t i = 0; i < y.shape.size(); ++i)
-      if (op.axes.empty() ? y.shape[i] != 1 : std::find(op.axes.begin(), op.axes.end(), std::int64_t(i)) == op.axes.end()) shape.push_back(y.shape[i]);
+      if (op.axes.empty()
+              ? y.shape[i] != 1
+              : std::find(op.axes.begin(), op.axes.end(), std::int64_t(i)) == op.axes.end())
+        shape.push_back(y.shape[i]);
     y.shape = shape;
     return y;
   }
@@ -423,19 +505,23 @@ class Evaluator {
 
 }  // namespace
 
-Result<std::map<std::string, Array>> evaluate(const Graph& g, const std::map<std::string, Array>& inputs) {
+Result<std::map<std::string, Array>> evaluate(const Graph& g,
+                                              const std::map<std::string, Array>& inputs) {
   return Evaluator(g, inputs).run();
 }
 
-std::map<std::string, Array> random_inputs(const Graph& g, std::uint64_t seed, std::int64_t symbol_extent) {
+std::map<std::string, Array> random_inputs(const Graph& g, std::uint64_t seed,
+                                           std::int64_t symbol_extent) {
   std::mt19937_64 engine(seed);
   std::map<std::string, Array> inputs;
   for (const ValueId v : g.inputs) {
     Ints shape;
-    for (const Dim d : g.type(v).shape.dims()) shape.push_back(d.known() ? d.value() : symbol_extent);
+    for (const Dim d : g.type(v).shape.dims())
+      shape.push_back(d.known() ? d.value() : symbol_extent);
     Array a = filled(shape);
     // Floats, since that is what a model gets.
-    for (double& x : a.data) x = static_cast<float>(static_cast<double>(engine() >> 40) / double(1 << 24) * 4 - 2);
+    for (double& x : a.data)
+      x = static_cast<float>(static_cast<double>(engine() >> 40) / double(1 << 24) * 4 - 2);
     inputs[g.value(v).name] = std::move(a);
   }
   return inputs;

@@ -1,5 +1,5 @@
-// Runs a float graph in double, one plain loop an operator: an oracle for tests of rewrites that shares no code with the
-// runtime. Knows the operators those tests use; any other is an error.
+// Runs a float graph in double, one plain loop an operator: an oracle for tests of rewrites that
+// shares no code with the runtime. Knows the operators those tests use; any other is an error.
 #pragma once
 
 #include <map>
@@ -17,9 +17,11 @@ struct Array {
 };
 
 // `inputs` by name. Returns the graph outputs, by name.
-Result<std::map<std::string, Array>> evaluate(const graph::Graph& g, const std::map<std::string, Array>& inputs);
+Result<std::map<std::string, Array>> evaluate(const graph::Graph& g,
+                                              const std::map<std::string, Array>& inputs);
 
 // Inputs for every graph input, uniform in [-2, 2], symbols taken as `symbol_extent`.
-std::map<std::string, Array> random_inputs(const graph::Graph& g, std::uint64_t seed, std::int64_t symbol_extent = 3);
+std::map<std::string, Array> random_inputs(const graph::Graph& g, std::uint64_t seed,
+                                           std::int64_t symbol_extent = 3);
 
 }  // namespace fold8::testing_support
