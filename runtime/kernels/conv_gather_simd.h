@@ -6,6 +6,7 @@
 
 #include "runtime/kernels/arch.h"
 #include "runtime/kernels/conv_phase.h"
+#include "runtime/kernels/conv_u8s8.h"
 
 namespace fold8::kernels::simd {
 
@@ -16,7 +17,7 @@ struct Gather {
   std::int64_t in_channels = 0;          // bytes between neighbouring positions
   std::int64_t channel_begin = 0, channels = 0;  // those of the group
   std::uint8_t fill = 0;                 // what padding holds: the zero point
-  std::size_t row_bytes = 0;             // k rounded up to whole groups of 4
+  std::size_t row_bytes = 0;             // conv_gather_row_bytes(k)
 };
 
 #ifdef __AVX512F__
@@ -24,6 +25,9 @@ using CopyVector = __m512i;
 #else
 using CopyVector = __m256i;
 #endif
+
+// Runs are written from left to right but line by line: what one writes too much of may only fall behind the row.
+static_assert(sizeof(CopyVector) <= conv_gather_row_bytes(0));
 
 // Whole vectors: writes up to one vector too much, reads too much only before `end`.
 template <class Arch>
@@ -49,45 +53,42 @@ template <class Arch>
   for (std::size_t i = 0; i < bytes; i += kStep) std::memcpy(to + i, &v, kStep);
 }
 
-// The taps of one output position whose first tap is at i0, i1, i2 of the sample at `sample`.
+// Neighbouring rows of one line of the output: for each tap line (t0, t1), the runs of all rows.
+struct GatherLine {
+  std::int64_t i0, i1, i2;   // first tap of the first row
+  std::size_t rows;
+};
+
 template <class Arch>
-void gather_row(const Gather& g, const std::uint8_t* sample, std::int64_t i0, std::int64_t i1, std::int64_t i2,
-                std::uint8_t* to) {
-  const auto& [a, b, c] = g.phase->axis;
+void gather_line(const Gather& gather, const std::uint8_t* sample, const GatherLine& l, std::uint8_t* to) {
+  const Gather g = gather;  // a copy that stores through `to` cannot touch
+  const ConvAxis a = g.phase->axis[0], b = g.phase->axis[1], c = g.phase->axis[2];
   const std::size_t run = static_cast<std::size_t>(g.channels), line = static_cast<std::size_t>(c.taps) * run;
   const bool merged = c.in_step == 1 && g.channels == g.in_channels;
-  // Taps [first, last) of the innermost axis are inside.
-  const std::int64_t first = i2 < 0 ? -i2 : 0, last = c.in - i2 < c.taps ? c.in - i2 : c.taps;
-  for (std::int64_t t0 = 0; t0 < a.taps; ++t0) {
-    const std::int64_t p0 = i0 + t0 * a.in_step;
+  const std::int64_t step = c.in_stride * g.in_channels;
+  for (std::int64_t t0 = 0; t0 < a.taps; ++t0)
     for (std::int64_t t1 = 0; t1 < b.taps; ++t1, to += line) {
-      const std::int64_t p1 = i1 + t1 * b.in_step;
+      const std::int64_t p0 = l.i0 + t0 * a.in_step, p1 = l.i1 + t1 * b.in_step;
+      std::uint8_t* at = to;
       if (p0 < 0 || p0 >= a.in || p1 < 0 || p1 >= b.in) {
-        fill_run<Arch>(to, g.fill, line);
+        for (std::size_t r = 0; r < l.rows; ++r, at += g.row_bytes) fill_run<Arch>(at, g.fill, line);
         continue;
       }
-      const std::uint8_t* from = sample + ((p0 * b.in + p1) * c.in + i2) * g.in_channels + g.channel_begin;
-      if (merged && first == 0 && last == c.taps) {
-        copy_run<Arch>(to, from, line, g.x_end);
-      } else if (merged) {
-        if (first >= last) {
-          fill_run<Arch>(to, g.fill, line);
+      const std::uint8_t* from = sample + ((p0 * b.in + p1) * c.in + l.i2) * g.in_channels + g.channel_begin;
+      std::int64_t i2 = l.i2;
+      for (std::size_t r = 0; r < l.rows; ++r, at += g.row_bytes, from += step, i2 += c.in_stride) {
+        if (merged && i2 >= 0 && i2 + c.taps <= c.in) {
+          copy_run<Arch>(at, from, line, g.x_end);
           continue;
         }
-        const std::size_t lead = static_cast<std::size_t>(first) * run, middle = static_cast<std::size_t>(last - first) * run;
-        fill_run<Arch>(to, g.fill, lead);
-        copy_run<Arch>(to + lead, from + lead, middle, g.x_end);
-        fill_run<Arch>(to + lead + middle, g.fill, line - lead - middle);
-      } else {
         for (std::int64_t t2 = 0; t2 < c.taps; ++t2) {
           const std::int64_t p2 = i2 + t2 * c.in_step;
-          std::uint8_t* at = to + static_cast<std::size_t>(t2) * run;
-          if (p2 < 0 || p2 >= c.in) fill_run<Arch>(at, g.fill, run);
-          else copy_run<Arch>(at, from + t2 * c.in_step * g.in_channels, run, g.x_end);
+          std::uint8_t* one = at + static_cast<std::size_t>(t2) * run;
+          if (p2 < 0 || p2 >= c.in) fill_run<Arch>(one, g.fill, run);
+          else copy_run<Arch>(one, from + t2 * c.in_step * g.in_channels, run, g.x_end);
         }
       }
     }
-  }
 }
 
 // `rows` positions of the phase, in order, from (sample, j0, j1, j2) on.
@@ -96,10 +97,12 @@ void gather_rows(const Gather& g, std::int64_t sample, std::int64_t j0, std::int
                  std::uint8_t* to) {
   const auto& [a, b, c] = g.phase->axis;
   const std::int64_t sample_bytes = a.in * b.in * c.in * g.in_channels;
-  for (; rows > 0; --rows, to += g.row_bytes) {
-    gather_row<Arch>(g, g.x + sample * sample_bytes, a.in_base + j0 * a.in_stride, b.in_base + j1 * b.in_stride,
-                     c.in_base + j2 * c.in_stride, to);
-    if (++j2 < c.out) continue;
+  while (rows > 0) {
+    const std::size_t left = static_cast<std::size_t>(c.out - j2), count = rows < left ? rows : left;
+    gather_line<Arch>(g, g.x + sample * sample_bytes,
+                      {a.in_base + j0 * a.in_stride, b.in_base + j1 * b.in_stride, c.in_base + j2 * c.in_stride, count}, to);
+    rows -= count;
+    to += count * g.row_bytes;
     j2 = 0;
     if (++j1 < b.out) continue;
     j1 = 0;

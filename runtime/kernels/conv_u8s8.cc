@@ -83,8 +83,7 @@ void pack_conv_s8(const ConvShape& s, const std::int8_t* w, std::int8_t* packed)
 }
 
 std::size_t conv_gather_bytes(std::size_t k) {
-  constexpr std::size_t kOverrun = 64;  // whole vectors are copied
-  return round_up(u8s8_block_rows(k) * s8_groups(k) * kGroupDepth + kOverrun, 64);
+  return round_up(u8s8_block_rows(k) * conv_gather_row_bytes(k), 64);
 }
 
 // Per 64 channels: 256 bytes a step, twice that where weights are widened, also for the sums over taps; and what the

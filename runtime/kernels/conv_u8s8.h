@@ -49,5 +49,7 @@ std::size_t conv_u8s8_scratch_bytes(const ConvShape& shape);
 
 // The part of it that holds a gathered block of rows of depth k, padded to whole groups.
 std::size_t conv_gather_bytes(std::size_t k);
+// From row to row of it: the runs of a row are copied in whole vectors, the last one into the slack.
+constexpr std::size_t conv_gather_row_bytes(std::size_t k) { return s8_groups(k) * kGroupDepth + 64; }
 
 }  // namespace fold8::kernels

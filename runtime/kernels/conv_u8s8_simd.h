@@ -44,13 +44,14 @@ void block(const Part& part, const Rows& rows) {
                 .in_channels = s.in_channels,
                 .channels = s.in_channels / s.groups,
                 .fill = static_cast<std::uint8_t>(a.x_zero_point),
-                .row_bytes = s8_groups(part.k) * kGroupDepth};
+                .row_bytes = conv_gather_row_bytes(part.k)};
   std::uint8_t* gathered = static_cast<std::uint8_t*>(a.scratch);
   BlockU8S8 b;
   b.x = gathered;
   b.x_stride = gather.row_bytes;
   b.rows = rows.count;
-  b.k = part.k;
+  // Behind a gathered row lies something that weights of 0 meet; row sums must not see it.
+  b.k = part.rows_are_input || a.w_zero_points ? part.k : s8_groups(part.k) * kGroupDepth;
   b.x_zero_point = a.x_zero_point;
   b.n = part.columns;
   b.panel_end = s8_panels(part.columns);

@@ -84,11 +84,13 @@ struct DepthwiseVnni {
       step[r] = (distance * s.channels) & s.inside[r];
       piece_step[r] = (s.stride * s.channels) & s.inside[r];
     }
+    const __m512i padding = _mm512_set1_epi8(static_cast<char>(s.fill));
     for (; count > 0; --count, to += kEntryBytes) {
       __m512i v[4];
 #pragma GCC unroll 4
       for (int r = 0; r < 4; ++r) {
-        if constexpr (kOneLoad) v[r] = _mm512_maskz_loadu_epi8(b.mask, from[r]);
+        if (step[r] == 0) v[r] = padding;
+        else if constexpr (kOneLoad) v[r] = _mm512_maskz_loadu_epi8(b.mask, from[r]);
         else v[r] = load_pieces(b, from[r], piece_step[r]);
         from[r] += step[r];
       }
@@ -103,6 +105,10 @@ struct DepthwiseVnni {
   // One entry that may reach into the padding.
   [[gnu::noinline]] static void edge_entry(const DepthwiseBlock& b, const DepthwiseSources& s, std::int64_t at,
                                            std::uint8_t* to) {
+    if (b.outputs == 1 && s.apart == 0) {  // nothing but padding
+      std::memset(to, s.fill, kEntryBytes);
+      return;
+    }
     interleave(load_edge(b, s, 0, at), load_edge(b, s, 1, at), load_edge(b, s, 2, at), load_edge(b, s, 3, at), to);
   }
 
