@@ -14,18 +14,26 @@ inline void for_rows(const Broadcast& plan, std::size_t begin, std::size_t end, 
   const std::size_t row = plan.shape[plan.rank - 1];
   const std::ptrdiff_t a_step = plan.a_stride[plan.rank - 1], b_step = plan.b_stride[plan.rank - 1];
   BroadcastCursor cursor = seek(plan, begin);
+  const int middle = plan.rank - 2;
   while (begin < end) {
     const std::size_t left = end - begin, n = row - cursor.column < left ? row - cursor.column : left;
     const auto column = static_cast<std::ptrdiff_t>(cursor.column);
     f(begin, n, cursor.a + column * a_step, cursor.b + column * b_step);
     begin += n;
-    next_row(plan, cursor);
+    if (middle >= 0 && cursor.index[middle] + 1 < plan.shape[middle]) {   // next_row, without the call
+      ++cursor.index[middle];
+      cursor.a += plan.a_stride[middle];
+      cursor.b += plan.b_stride[middle];
+      cursor.column = 0;
+    } else {
+      next_row(plan, cursor);
+    }
   }
 }
 
 // Sixteen (or n) values of a row whose neighbours are `step` apart.
 template <class Arch, class N>
-inline V16<Arch> load_step(const float* p, std::ptrdiff_t step, N n) {
+FOLD8_INLINE V16<Arch> load_step(const float* p, std::ptrdiff_t step, N n) {
   if (step == 1) return load<Arch>(p, n);
   if (step == 0) return V16<Arch>(*p);
   alignas(64) float t[16] = {};
@@ -33,7 +41,7 @@ inline V16<Arch> load_step(const float* p, std::ptrdiff_t step, N n) {
   return Memory16<Arch>::load(t);
 }
 template <class Arch, class N>
-inline I16<Arch> load_step(const std::uint8_t* p, std::ptrdiff_t step, N n) {
+FOLD8_INLINE I16<Arch> load_step(const std::uint8_t* p, std::ptrdiff_t step, N n) {
   if (step == 1) return load_u8<Arch>(p, n);
   if (step == 0) return I16<Arch>(*p);
   alignas(16) std::uint8_t t[16] = {};
@@ -42,7 +50,7 @@ inline I16<Arch> load_step(const std::uint8_t* p, std::ptrdiff_t step, N n) {
 }
 
 template <class Arch, class N>
-inline V16<Arch> load_operand(const BinaryOperand& o, std::ptrdiff_t at, std::ptrdiff_t step, N n) {
+FOLD8_INLINE V16<Arch> load_operand(const BinaryOperand& o, std::ptrdiff_t at, std::ptrdiff_t step, N n) {
   if (o.f32 != nullptr) return load_step<Arch>(o.f32 + at, step, n);
   const I16<Arch> q = load_step<Arch>(o.u8 + at, step, n);
   return Lanes<V16<Arch>>::to_float(q - I16<Arch>(o.zero_point)) * V16<Arch>(o.scale);
@@ -58,8 +66,16 @@ inline V16<Arch> pow_steps(V16<Arch> p, V16<Arch> q, int n) {
   return one_by_one<Arch>(p, n, [&](float x, int i) { return pow_scalar(x, y[i]); });
 }
 
+// ReLU and ReLU6 stay in registers; the others are long enough to be a call.
+template <class Arch>
+FOLD8_INLINE V16<Arch> finish(Activation kind, float a, float b, V16<Arch> t) {
+  if (kind == Activation::none) return t;
+  if (kind == Activation::clip) return generic::clip(t, V16<Arch>(a), V16<Arch>(b));
+  return apply(kind, a, b, t);
+}
+
 template <BinaryKind kind, class Arch>
-inline V16<Arch> combine(V16<Arch> p, V16<Arch> q, int n) {
+FOLD8_INLINE V16<Arch> combine(V16<Arch> p, V16<Arch> q, int n) {
   using L = Lanes<V16<Arch>>;
   if constexpr (kind == BinaryKind::add) return p + q;
   if constexpr (kind == BinaryKind::sub) return p - q;
@@ -98,10 +114,9 @@ inline void binary_run(const BinaryArgs& args, const Broadcast& plan) {
       const StoreF32U8<Arch> write(args.y, args.q, args.q_scale, args.q_zero_point);
       for_steps<Arch>(n, [&](std::size_t j, auto m) {
         const auto step = static_cast<std::ptrdiff_t>(j);
-        V16<Arch> t = combine<kind, Arch>(load_operand<Arch>(args.a, a_at + step * sa, sa, m),
+        const V16<Arch> t = combine<kind, Arch>(load_operand<Arch>(args.a, a_at + step * sa, sa, m),
                                           load_operand<Arch>(args.b, b_at + step * sb, sb, m), count(m));
-        if (args.activation != Activation::none) t = apply(args.activation, args.act_a, args.act_b, t);
-        write(at + j, m, t);
+        write(at + j, m, finish<Arch>(args.activation, args.act_a, args.act_b, t));
       });
     }
   });
@@ -148,12 +163,6 @@ template <class Arch>
 void affine(const AffineArgs& args) {
   using V = V16<Arch>;
   const StoreF32U8<Arch> write(args.y, args.q, args.q_scale, args.q_zero_point);
-  const V a(args.act_a), b(args.act_b);
-  const auto finish = [&](std::size_t at, auto n, V x, V m, V shift) {
-    V t = Lanes<V>::fma(x, m, shift);
-    if (args.activation != Activation::none) t = apply(args.activation, a, b, t);
-    write(at, n, t);
-  };
   const bool last = args.inner == 1;
   const std::size_t rows = last ? args.outer : args.outer * args.channels;
   const std::size_t cols = last ? args.channels : args.inner;
@@ -164,7 +173,8 @@ void affine(const AffineArgs& args) {
       const V m = last ? load<Arch>(args.m + j, n) : V(args.m[c]);
       V shift(0.0f);
       if (args.b != nullptr) shift = last ? load<Arch>(args.b + j, n) : V(args.b[c]);
-      finish(i * cols + j, n, x, m, shift);
+      const V t = Lanes<V>::fma(x, m, shift);
+      write(i * cols + j, n, finish<Arch>(args.activation, args.act_a, args.act_b, t));
     });
   }
 }

@@ -67,16 +67,20 @@ Reduced reduce(double x) {
 }
 
 double sin_part(double r, double low) {
+  constexpr double kRatio[] = {-1.0 / (19 * 18), -1.0 / (17 * 16), -1.0 / (15 * 14), -1.0 / (13 * 12), -1.0 / (11 * 10),
+                               -1.0 / (9 * 8), -1.0 / (7 * 6), -1.0 / (5 * 4), -1.0 / (3 * 2)};
   const double z = r * r;
   double p = 0;
-  for (int k = 19; k >= 3; k -= 2) p = (1 + p) * (-z / (k * (k - 1)));
+  for (double c : kRatio) p = (1 + p) * (z * c);
   return r + (r * p + low);
 }
 
 double cos_part(double r, double low) {
+  constexpr double kRatio[] = {-1.0 / (18 * 17), -1.0 / (16 * 15), -1.0 / (14 * 13), -1.0 / (12 * 11),
+                               -1.0 / (10 * 9), -1.0 / (8 * 7), -1.0 / (6 * 5), -1.0 / (4 * 3)};
   const double z = r * r;
   double p = 0;
-  for (int k = 18; k >= 4; k -= 2) p = (1 + p) * (-z / (k * (k - 1)));
+  for (double c : kRatio) p = (1 + p) * (z * c);
   // 1 - z/2 + ... with the rounding of 1 - z/2 given back
   const double half = 0.5 * z, w = 1 - half;
   return w + (((1 - w) - half) + (half * -p - r * low));

@@ -47,7 +47,8 @@ struct NormRowsArgs {
   const float* gamma = nullptr;           // [cols] or null
   const float* beta = nullptr;            // [cols] or null
   float epsilon = 0;
-  float* scratch = nullptr;  // [cols] of the calling thread; needed when (acc or residual) and neither y nor sum_out
+  float* scratch = nullptr;  // [scratch_rows, cols] of this thread; needed when (acc or residual), no y and no sum_out
+  std::size_t scratch_rows = 1;           // 4 lets four rows go together, which is faster
   NormOutput out;
 };
 using norm_rows_fn = void(const NormRowsArgs& args);

@@ -12,7 +12,7 @@ struct NormScale {
   const float* gamma;
   const float* beta;
   template <class N>
-  V16<Arch> operator()(std::size_t j, N n, V16<Arch> u) const {
+  FOLD8_INLINE V16<Arch> operator()(std::size_t j, N n, V16<Arch> u) const {
     if (gamma != nullptr && beta != nullptr && kind == NormKind::layer)
       return Lanes<V16<Arch>>::fma(u, load<Arch>(gamma + j, n), load<Arch>(beta + j, n));
     if (gamma != nullptr) u = u * load<Arch>(gamma + j, n);

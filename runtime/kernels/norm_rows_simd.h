@@ -33,18 +33,18 @@ template <class Arch, int R, class Step>
 inline void row_sums(const float* const (&v)[R], std::size_t cols, float (&sums)[R], Step&& step) {
   using V = V16<Arch>;
   V acc[R];
-  for (int r = 0; r < R; ++r) acc[r] = V(0.0f);
-  for_steps<Arch>(cols, [&](std::size_t j, auto n) {
-    for (int r = 0; r < R; ++r) acc[r] = step(acc[r], load<Arch>(v[r] + j, n), r, n);
+  for_parts<R>([&](int r) FOLD8_INLINE_LAMBDA { acc[r] = V(0.0f); });
+  for_steps<Arch>(cols, [&](std::size_t j, auto n) FOLD8_INLINE_LAMBDA {
+    for_parts<R>([&](int r) FOLD8_INLINE_LAMBDA { acc[r] = step(acc[r], load<Arch>(v[r] + j, n), r, n); });
   });
-  for (int r = 0; r < R; ++r) sums[r] = fold_sum<Arch>(acc[r]);
+  for_parts<R>([&](int r) FOLD8_INLINE_LAMBDA { sums[r] = fold_sum<Arch>(acc[r]); });
 }
 
 template <class Arch, int R>
 inline void rms_rows(const NormRowsArgs& args, std::size_t first, const float* const (&v)[R]) {
   using V = V16<Arch>;
   float sums[R];
-  row_sums<Arch, R>(v, args.cols, sums, [](V acc, V x, int, auto) { return Lanes<V>::fma(x, x, acc); });
+  row_sums<Arch, R>(v, args.cols, sums, [](V acc, V x, int, auto) FOLD8_INLINE_LAMBDA { return Lanes<V>::fma(x, x, acc); });
   const NormScale<Arch> scale{args.kind, args.gamma, args.beta};
   for (int r = 0; r < R; ++r) {
     const V factor(1.0f / __builtin_sqrtf(sums[r] / static_cast<float>(args.cols) + args.epsilon));
@@ -60,11 +60,11 @@ inline void layer_rows(const NormRowsArgs& args, std::size_t first, const float*
   const float d = static_cast<float>(args.cols);
   float sums[R], mu[R];
   V m[R];
-  row_sums<Arch, R>(v, args.cols, sums, [](V acc, V x, int, auto) { return acc + x; });
+  row_sums<Arch, R>(v, args.cols, sums, [](V acc, V x, int, auto) FOLD8_INLINE_LAMBDA { return acc + x; });
   for (int r = 0; r < R; ++r) mu[r] = sums[r] / d, m[r] = V(mu[r]);
-  row_sums<Arch, R>(v, args.cols, sums, [&](V acc, V x, int r, auto n) { return acc + keep<Arch>(x - m[r], n, 0.0f); });
+  row_sums<Arch, R>(v, args.cols, sums, [&](V acc, V x, int r, auto n) FOLD8_INLINE_LAMBDA { return acc + keep<Arch>(x - m[r], n, 0.0f); });
   for (int r = 0; r < R; ++r) mu[r] = mu[r] + sums[r] / d, m[r] = V(mu[r]);
-  row_sums<Arch, R>(v, args.cols, sums, [&](V acc, V x, int r, auto n) {
+  row_sums<Arch, R>(v, args.cols, sums, [&](V acc, V x, int r, auto n) FOLD8_INLINE_LAMBDA {
     const V c = keep<Arch>(x - m[r], n, 0.0f);
     return Lanes<V>::fma(c, c, acc);
   });
@@ -86,7 +86,8 @@ inline void norm_some_rows(const NormRowsArgs& args, std::size_t first) {
       v[r] = args.x + at;
       continue;
     }
-    float* row = args.sum_out != nullptr ? args.sum_out + at : args.out.y != nullptr ? args.out.y + at : args.scratch;
+    float* row = args.sum_out != nullptr ? args.sum_out + at : args.out.y != nullptr ? args.out.y + at
+                                                          : args.scratch + static_cast<std::size_t>(r) * args.cols;
     norm_input<Arch>(args, i, row);
     v[r] = row;
   }
@@ -97,7 +98,8 @@ inline void norm_some_rows(const NormRowsArgs& args, std::size_t first) {
 template <class Arch>
 void norm_rows(const NormRowsArgs& args) {
   const bool needs_row = args.acc != nullptr || args.residual != nullptr;
-  const bool one_scratch_row = needs_row && args.sum_out == nullptr && args.out.y == nullptr;
+  const bool one_scratch_row =
+      needs_row && args.sum_out == nullptr && args.out.y == nullptr && args.scratch_rows < kNormRows;
   std::size_t i = 0;
   if (!one_scratch_row)
     for (; i + kNormRows <= args.rows; i += kNormRows) norm_some_rows<Arch, kNormRows>(args, i);

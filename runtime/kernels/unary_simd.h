@@ -16,7 +16,7 @@ struct StoreF32U8 {
   StoreF32U8(float* y_, std::uint8_t* q_, float q_scale, std::int32_t q_zero_point)
       : y(y_), q(q_), scale(q_scale), round(q_zero_point, 0, 255) {}
   template <class N>
-  void operator()(std::size_t j, N n, V16<Arch> t) const {
+  FOLD8_INLINE void operator()(std::size_t j, N n, V16<Arch> t) const {
     if (y != nullptr) store<Arch>(y + j, n, t);
     if (q != nullptr) store_u8<Arch>(q + j, n, round(t / scale));
   }

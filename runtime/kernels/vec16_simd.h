@@ -6,17 +6,34 @@
 
 namespace fold8::kernels {
 
+// Without these the pairs of registers below pass through memory on AVX2: loops are unrolled too late for gcc to see
+// that `part` is two registers and no array.
+#define FOLD8_INLINE [[gnu::always_inline]] inline
+#define FOLD8_INLINE_LAMBDA __attribute__((always_inline))
+
+// f(0), f(1), ... f(n - 1), unrolled.
+template <int n, class Function>
+FOLD8_INLINE void for_parts(Function&& f) {
+  static_assert(n >= 1 && n <= 4);
+  f(0);
+  if constexpr (n > 1) f(1);
+  if constexpr (n > 2) f(2);
+  if constexpr (n > 3) f(3);
+}
+
 template <class Arch>
 struct V16 {
   using F = typename Arch::f32;
   static constexpr int kParts = 16 / static_cast<int>(F::size);
   F part[kParts];
   V16() = default;
-  explicit V16(float value) { for (F& p : part) p = F(value); }
+  FOLD8_INLINE explicit V16(float value) {
+    for_parts<kParts>([&](int i) FOLD8_INLINE_LAMBDA { part[i] = F(value); });
+  }
   template <class Make>
-  static V16 make(Make&& f) {
+  FOLD8_INLINE static V16 make(Make&& f) {
     V16 r;
-    for (int i = 0; i < kParts; ++i) r.part[i] = f(i);
+    for_parts<kParts>([&](int i) FOLD8_INLINE_LAMBDA { r.part[i] = f(i); });
     return r;
   }
 };
@@ -27,11 +44,13 @@ struct I16 {
   static constexpr int kParts = V16<Arch>::kParts;
   I part[kParts];
   I16() = default;
-  explicit I16(std::int32_t value) { for (I& p : part) p = I(value); }
+  FOLD8_INLINE explicit I16(std::int32_t value) {
+    for_parts<kParts>([&](int i) FOLD8_INLINE_LAMBDA { part[i] = I(value); });
+  }
   template <class Make>
-  static I16 make(Make&& f) {
+  FOLD8_INLINE static I16 make(Make&& f) {
     I16 r;
-    for (int i = 0; i < kParts; ++i) r.part[i] = f(i);
+    for_parts<kParts>([&](int i) FOLD8_INLINE_LAMBDA { r.part[i] = f(i); });
     return r;
   }
 };
@@ -40,17 +59,17 @@ template <class Arch>
 struct M16 {
   typename Lanes<typename Arch::f32>::Mask part[V16<Arch>::kParts];
   template <class Make>
-  static M16 make(Make&& f) {
+  FOLD8_INLINE static M16 make(Make&& f) {
     M16 r;
-    for (int i = 0; i < V16<Arch>::kParts; ++i) r.part[i] = f(i);
+    for_parts<V16<Arch>::kParts>([&](int i) FOLD8_INLINE_LAMBDA { r.part[i] = f(i); });
     return r;
   }
 };
 
 #define FOLD8_V16_OPERATOR(Result, Operand, op)                                              \
   template <class Arch>                                                                      \
-  inline Result<Arch> operator op(Operand<Arch> a, Operand<Arch> b) {                        \
-    return Result<Arch>::make([&](int i) { return a.part[i] op b.part[i]; });                \
+  FOLD8_INLINE Result<Arch> operator op(Operand<Arch> a, Operand<Arch> b) {                        \
+    return Result<Arch>::make([&](int i) FOLD8_INLINE_LAMBDA { return a.part[i] op b.part[i]; });                \
   }
 FOLD8_V16_OPERATOR(V16, V16, +)
 FOLD8_V16_OPERATOR(V16, V16, -)
@@ -69,12 +88,12 @@ FOLD8_V16_OPERATOR(I16, I16, ^)
 #undef FOLD8_V16_OPERATOR
 
 template <class Arch>
-inline I16<Arch> operator<<(I16<Arch> a, int n) {
-  return I16<Arch>::make([&](int i) { return a.part[i] << n; });
+FOLD8_INLINE I16<Arch> operator<<(I16<Arch> a, int n) {
+  return I16<Arch>::make([&](int i) FOLD8_INLINE_LAMBDA { return a.part[i] << n; });
 }
 template <class Arch>
-inline I16<Arch> operator>>(I16<Arch> a, int n) {
-  return I16<Arch>::make([&](int i) { return a.part[i] >> n; });
+FOLD8_INLINE I16<Arch> operator>>(I16<Arch> a, int n) {
+  return I16<Arch>::make([&](int i) FOLD8_INLINE_LAMBDA { return a.part[i] >> n; });
 }
 
 // The words of lanes_ref.h, part by part.
@@ -84,21 +103,21 @@ struct Lanes<V16<Arch>> {
   using L = Lanes<typename Arch::f32>;
   using Int = I16<Arch>;
   using Mask = M16<Arch>;
-  static V fma(V a, V b, V c) { return V::make([&](int i) { return L::fma(a.part[i], b.part[i], c.part[i]); }); }
-  static V select(Mask m, V a, V b) { return V::make([&](int i) { return L::select(m.part[i], a.part[i], b.part[i]); }); }
-  static Mask is_nan(V a) { return Mask::make([&](int i) { return L::is_nan(a.part[i]); }); }
-  static V sqrt(V a) { return V::make([&](int i) { return L::sqrt(a.part[i]); }); }
-  static V floor(V a) { return V::make([&](int i) { return L::floor(a.part[i]); }); }
-  static V ceil(V a) { return V::make([&](int i) { return L::ceil(a.part[i]); }); }
-  static V trunc(V a) { return V::make([&](int i) { return L::trunc(a.part[i]); }); }
-  static V round(V a) { return V::make([&](int i) { return L::round(a.part[i]); }); }
-  static Int bits(V a) { return Int::make([&](int i) { return L::bits(a.part[i]); }); }
-  static V from_bits(Int a) { return V::make([&](int i) { return L::from_bits(a.part[i]); }); }
-  static Int to_int(V a) { return Int::make([&](int i) { return L::to_int(a.part[i]); }); }
-  static V to_float(Int a) { return V::make([&](int i) { return L::to_float(a.part[i]); }); }
-  static V min(V a, V b) { return V::make([&](int i) { return L::min(a.part[i], b.part[i]); }); }
-  static V max(V a, V b) { return V::make([&](int i) { return L::max(a.part[i], b.part[i]); }); }
-  static V scale2(V a, V n) { return V::make([&](int i) { return L::scale2(a.part[i], n.part[i]); }); }
+  FOLD8_INLINE static V fma(V a, V b, V c) { return V::make([&](int i) FOLD8_INLINE_LAMBDA { return L::fma(a.part[i], b.part[i], c.part[i]); }); }
+  FOLD8_INLINE static V select(Mask m, V a, V b) { return V::make([&](int i) FOLD8_INLINE_LAMBDA { return L::select(m.part[i], a.part[i], b.part[i]); }); }
+  FOLD8_INLINE static Mask is_nan(V a) { return Mask::make([&](int i) FOLD8_INLINE_LAMBDA { return L::is_nan(a.part[i]); }); }
+  FOLD8_INLINE static V sqrt(V a) { return V::make([&](int i) FOLD8_INLINE_LAMBDA { return L::sqrt(a.part[i]); }); }
+  FOLD8_INLINE static V floor(V a) { return V::make([&](int i) FOLD8_INLINE_LAMBDA { return L::floor(a.part[i]); }); }
+  FOLD8_INLINE static V ceil(V a) { return V::make([&](int i) FOLD8_INLINE_LAMBDA { return L::ceil(a.part[i]); }); }
+  FOLD8_INLINE static V trunc(V a) { return V::make([&](int i) FOLD8_INLINE_LAMBDA { return L::trunc(a.part[i]); }); }
+  FOLD8_INLINE static V round(V a) { return V::make([&](int i) FOLD8_INLINE_LAMBDA { return L::round(a.part[i]); }); }
+  FOLD8_INLINE static Int bits(V a) { return Int::make([&](int i) FOLD8_INLINE_LAMBDA { return L::bits(a.part[i]); }); }
+  FOLD8_INLINE static V from_bits(Int a) { return V::make([&](int i) FOLD8_INLINE_LAMBDA { return L::from_bits(a.part[i]); }); }
+  FOLD8_INLINE static Int to_int(V a) { return Int::make([&](int i) FOLD8_INLINE_LAMBDA { return L::to_int(a.part[i]); }); }
+  FOLD8_INLINE static V to_float(Int a) { return V::make([&](int i) FOLD8_INLINE_LAMBDA { return L::to_float(a.part[i]); }); }
+  FOLD8_INLINE static V min(V a, V b) { return V::make([&](int i) FOLD8_INLINE_LAMBDA { return L::min(a.part[i], b.part[i]); }); }
+  FOLD8_INLINE static V max(V a, V b) { return V::make([&](int i) FOLD8_INLINE_LAMBDA { return L::max(a.part[i], b.part[i]); }); }
+  FOLD8_INLINE static V scale2(V a, V n) { return V::make([&](int i) FOLD8_INLINE_LAMBDA { return L::scale2(a.part[i], n.part[i]); }); }
 };
 
 // Memory: load and store 16 elements, or the first n < 16 (the rest is read as 0 and not written). Nothing outside
@@ -113,56 +132,56 @@ struct Memory16<Avx2> {
   static __m256i mask(int n) {   // lanes below n
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
   }
-  static V load(const float* p) { return V::make([&](int i) { return Avx2::f32(_mm256_loadu_ps(p + 8 * i)); }); }
-  static V load(const float* p, int n) {
-    return V::make([&](int i) { return Avx2::f32(_mm256_maskload_ps(p + 8 * i, mask(n - 8 * i))); });
+  FOLD8_INLINE static V load(const float* p) { return V::make([&](int i) FOLD8_INLINE_LAMBDA { return Avx2::f32(_mm256_loadu_ps(p + 8 * i)); }); }
+  FOLD8_INLINE static V load(const float* p, int n) {
+    return V::make([&](int i) FOLD8_INLINE_LAMBDA { return Avx2::f32(_mm256_maskload_ps(p + 8 * i, mask(n - 8 * i))); });
   }
-  static void store(float* p, V v) {
-    for (int i = 0; i < 2; ++i) _mm256_storeu_ps(p + 8 * i, v.part[i]);
+  FOLD8_INLINE static void store(float* p, V v) {
+    for_parts<2>([&](int i) FOLD8_INLINE_LAMBDA { _mm256_storeu_ps(p + 8 * i, v.part[i]); });
   }
-  static void store(float* p, int n, V v) {
-    for (int i = 0; i < 2; ++i) _mm256_maskstore_ps(p + 8 * i, mask(n - 8 * i), v.part[i]);
+  FOLD8_INLINE static void store(float* p, int n, V v) {
+    for_parts<2>([&](int i) FOLD8_INLINE_LAMBDA { _mm256_maskstore_ps(p + 8 * i, mask(n - 8 * i), v.part[i]); });
   }
-  static I load(const std::int32_t* p) {
-    return I::make([&](int i) { return Avx2::s32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 8 * i))); });
+  FOLD8_INLINE static I load(const std::int32_t* p) {
+    return I::make([&](int i) FOLD8_INLINE_LAMBDA { return Avx2::s32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 8 * i))); });
   }
-  static I load(const std::int32_t* p, int n) {
-    return I::make([&](int i) { return Avx2::s32(_mm256_maskload_epi32(p + 8 * i, mask(n - 8 * i))); });
+  FOLD8_INLINE static I load(const std::int32_t* p, int n) {
+    return I::make([&](int i) FOLD8_INLINE_LAMBDA { return Avx2::s32(_mm256_maskload_epi32(p + 8 * i, mask(n - 8 * i))); });
   }
-  static __m128i load_bytes(const void* p) { return _mm_loadu_si128(static_cast<const __m128i*>(p)); }
-  static __m128i load_bytes(const void* p, int n) {
+  FOLD8_INLINE static __m128i load_bytes(const void* p) { return _mm_loadu_si128(static_cast<const __m128i*>(p)); }
+  FOLD8_INLINE static __m128i load_bytes(const void* p, int n) {
     alignas(16) std::uint8_t b[16] = {};
     for (int i = 0; i < n; ++i) b[i] = static_cast<const std::uint8_t*>(p)[i];
     return _mm_load_si128(reinterpret_cast<const __m128i*>(b));
   }
-  static void store_bytes(void* p, __m128i v) { _mm_storeu_si128(static_cast<__m128i*>(p), v); }
-  static void store_bytes(void* p, int n, __m128i v) {
+  FOLD8_INLINE static void store_bytes(void* p, __m128i v) { _mm_storeu_si128(static_cast<__m128i*>(p), v); }
+  FOLD8_INLINE static void store_bytes(void* p, int n, __m128i v) {
     alignas(16) std::uint8_t b[16];
     _mm_store_si128(reinterpret_cast<__m128i*>(b), v);
     for (int i = 0; i < n; ++i) static_cast<std::uint8_t*>(p)[i] = b[i];
   }
-  static I from_u8(__m128i b) {
-    return I::make([&](int i) { return Avx2::s32(_mm256_cvtepu8_epi32(i == 0 ? b : _mm_srli_si128(b, 8))); });
+  FOLD8_INLINE static I from_u8(__m128i b) {
+    return I::make([&](int i) FOLD8_INLINE_LAMBDA { return Avx2::s32(_mm256_cvtepu8_epi32(i == 0 ? b : _mm_srli_si128(b, 8))); });
   }
-  static I from_s8(__m128i b) {
-    return I::make([&](int i) { return Avx2::s32(_mm256_cvtepi8_epi32(i == 0 ? b : _mm_srli_si128(b, 8))); });
+  FOLD8_INLINE static I from_s8(__m128i b) {
+    return I::make([&](int i) FOLD8_INLINE_LAMBDA { return Avx2::s32(_mm256_cvtepi8_epi32(i == 0 ? b : _mm_srli_si128(b, 8))); });
   }
   // Values already in range: the low byte of each.
-  static __m128i to_bytes(I v) {
+  FOLD8_INLINE static __m128i to_bytes(I v) {
     const __m256i low = _mm256_set1_epi32(255);
     const __m256i a = _mm256_and_si256(v.part[0], low), b = _mm256_and_si256(v.part[1], low);
     const __m256i w = _mm256_permute4x64_epi64(_mm256_packus_epi32(a, b), 0xd8);
     return _mm_packus_epi16(_mm256_castsi256_si128(w), _mm256_extracti128_si256(w, 1));
   }
-  static I max(I a, I b) {
-    return I::make([&](int i) { return Avx2::s32(_mm256_max_epi32(a.part[i], b.part[i])); });
+  FOLD8_INLINE static I max(I a, I b) {
+    return I::make([&](int i) FOLD8_INLINE_LAMBDA { return Avx2::s32(_mm256_max_epi32(a.part[i], b.part[i])); });
   }
-  static unsigned any_mask(M16<Avx2> m) {   // bit i: lane i is set
+  FOLD8_INLINE static unsigned any_mask(M16<Avx2> m) {   // bit i: lane i is set
     return static_cast<unsigned>(_mm256_movemask_ps(m.part[0])) |
            static_cast<unsigned>(_mm256_movemask_ps(m.part[1])) << 8;
   }
   // The halving order of row_sum.h: 8, 4, 2, 1.
-  static float fold_sum(V v) {
+  FOLD8_INLINE static float fold_sum(V v) {
     const __m256 e = _mm256_add_ps(v.part[0], v.part[1]);
     const __m128 q = _mm_add_ps(_mm256_castps256_ps128(e), _mm256_extractf128_ps(e, 1));
     const __m128 d = _mm_add_ps(q, _mm_movehl_ps(q, q));
@@ -175,25 +194,25 @@ template <>
 struct Memory16<Avx512Vnni> {
   using V = V16<Avx512Vnni>;
   using I = I16<Avx512Vnni>;
-  static V wrap(__m512 v) { return V::make([&](int) { return Avx512Vnni::f32(v); }); }
-  static I wrap(__m512i v) { return I::make([&](int) { return Avx512Vnni::s32(v); }); }
+  FOLD8_INLINE static V wrap(__m512 v) { return V::make([&](int) FOLD8_INLINE_LAMBDA { return Avx512Vnni::f32(v); }); }
+  FOLD8_INLINE static I wrap(__m512i v) { return I::make([&](int) FOLD8_INLINE_LAMBDA { return Avx512Vnni::s32(v); }); }
   static __mmask16 mask(int n) { return static_cast<__mmask16>((1u << n) - 1u); }
-  static V load(const float* p) { return wrap(_mm512_loadu_ps(p)); }
-  static V load(const float* p, int n) { return wrap(_mm512_maskz_loadu_ps(mask(n), p)); }
-  static void store(float* p, V v) { _mm512_storeu_ps(p, v.part[0]); }
-  static void store(float* p, int n, V v) { _mm512_mask_storeu_ps(p, mask(n), v.part[0]); }
-  static I load(const std::int32_t* p) { return wrap(_mm512_loadu_si512(p)); }
-  static I load(const std::int32_t* p, int n) { return wrap(_mm512_maskz_loadu_epi32(mask(n), p)); }
-  static __m128i load_bytes(const void* p) { return _mm_loadu_si128(static_cast<const __m128i*>(p)); }
-  static __m128i load_bytes(const void* p, int n) { return _mm_maskz_loadu_epi8(mask(n), p); }
-  static void store_bytes(void* p, __m128i v) { _mm_storeu_si128(static_cast<__m128i*>(p), v); }
-  static void store_bytes(void* p, int n, __m128i v) { _mm_mask_storeu_epi8(p, mask(n), v); }
-  static I from_u8(__m128i b) { return wrap(_mm512_cvtepu8_epi32(b)); }
-  static I from_s8(__m128i b) { return wrap(_mm512_cvtepi8_epi32(b)); }
-  static __m128i to_bytes(I v) { return _mm512_cvtepi32_epi8(v.part[0]); }
-  static I max(I a, I b) { return wrap(_mm512_max_epi32(a.part[0], b.part[0])); }
-  static unsigned any_mask(M16<Avx512Vnni> m) { return static_cast<__mmask16>(m.part[0].data); }
-  static float fold_sum(V v) {
+  FOLD8_INLINE static V load(const float* p) { return wrap(_mm512_loadu_ps(p)); }
+  FOLD8_INLINE static V load(const float* p, int n) { return wrap(_mm512_maskz_loadu_ps(mask(n), p)); }
+  FOLD8_INLINE static void store(float* p, V v) { _mm512_storeu_ps(p, v.part[0]); }
+  FOLD8_INLINE static void store(float* p, int n, V v) { _mm512_mask_storeu_ps(p, mask(n), v.part[0]); }
+  FOLD8_INLINE static I load(const std::int32_t* p) { return wrap(_mm512_loadu_si512(p)); }
+  FOLD8_INLINE static I load(const std::int32_t* p, int n) { return wrap(_mm512_maskz_loadu_epi32(mask(n), p)); }
+  FOLD8_INLINE static __m128i load_bytes(const void* p) { return _mm_loadu_si128(static_cast<const __m128i*>(p)); }
+  FOLD8_INLINE static __m128i load_bytes(const void* p, int n) { return _mm_maskz_loadu_epi8(mask(n), p); }
+  FOLD8_INLINE static void store_bytes(void* p, __m128i v) { _mm_storeu_si128(static_cast<__m128i*>(p), v); }
+  FOLD8_INLINE static void store_bytes(void* p, int n, __m128i v) { _mm_mask_storeu_epi8(p, mask(n), v); }
+  FOLD8_INLINE static I from_u8(__m128i b) { return wrap(_mm512_cvtepu8_epi32(b)); }
+  FOLD8_INLINE static I from_s8(__m128i b) { return wrap(_mm512_cvtepi8_epi32(b)); }
+  FOLD8_INLINE static __m128i to_bytes(I v) { return _mm512_cvtepi32_epi8(v.part[0]); }
+  FOLD8_INLINE static I max(I a, I b) { return wrap(_mm512_max_epi32(a.part[0], b.part[0])); }
+  FOLD8_INLINE static unsigned any_mask(M16<Avx512Vnni> m) { return static_cast<__mmask16>(m.part[0].data); }
+  FOLD8_INLINE static float fold_sum(V v) {
     const __m512 a = v.part[0];
     const __m256 e = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
     const __m128 q = _mm_add_ps(_mm256_castps256_ps128(e), _mm256_extractf128_ps(e, 1));
@@ -208,32 +227,32 @@ struct Memory16<Avx512Vnni> {
 struct Full {};
 
 template <class Arch>
-inline V16<Arch> load(const float* p, Full) { return Memory16<Arch>::load(p); }
+FOLD8_INLINE V16<Arch> load(const float* p, Full) { return Memory16<Arch>::load(p); }
 template <class Arch>
-inline V16<Arch> load(const float* p, int n) { return Memory16<Arch>::load(p, n); }
+FOLD8_INLINE V16<Arch> load(const float* p, int n) { return Memory16<Arch>::load(p, n); }
 template <class Arch>
-inline I16<Arch> load(const std::int32_t* p, Full) { return Memory16<Arch>::load(p); }
+FOLD8_INLINE I16<Arch> load(const std::int32_t* p, Full) { return Memory16<Arch>::load(p); }
 template <class Arch>
-inline I16<Arch> load(const std::int32_t* p, int n) { return Memory16<Arch>::load(p, n); }
+FOLD8_INLINE I16<Arch> load(const std::int32_t* p, int n) { return Memory16<Arch>::load(p, n); }
 template <class Arch>
-inline void store(float* p, Full, V16<Arch> v) { Memory16<Arch>::store(p, v); }
+FOLD8_INLINE void store(float* p, Full, V16<Arch> v) { Memory16<Arch>::store(p, v); }
 template <class Arch>
-inline void store(float* p, int n, V16<Arch> v) { Memory16<Arch>::store(p, n, v); }
+FOLD8_INLINE void store(float* p, int n, V16<Arch> v) { Memory16<Arch>::store(p, n, v); }
 template <class Arch>
-inline I16<Arch> load_u8(const void* p, Full) { return Memory16<Arch>::from_u8(Memory16<Arch>::load_bytes(p)); }
+FOLD8_INLINE I16<Arch> load_u8(const void* p, Full) { return Memory16<Arch>::from_u8(Memory16<Arch>::load_bytes(p)); }
 template <class Arch>
-inline I16<Arch> load_u8(const void* p, int n) { return Memory16<Arch>::from_u8(Memory16<Arch>::load_bytes(p, n)); }
+FOLD8_INLINE I16<Arch> load_u8(const void* p, int n) { return Memory16<Arch>::from_u8(Memory16<Arch>::load_bytes(p, n)); }
 template <class Arch>
-inline I16<Arch> load_s8(const void* p, Full) { return Memory16<Arch>::from_s8(Memory16<Arch>::load_bytes(p)); }
+FOLD8_INLINE I16<Arch> load_s8(const void* p, Full) { return Memory16<Arch>::from_s8(Memory16<Arch>::load_bytes(p)); }
 template <class Arch>
-inline I16<Arch> load_s8(const void* p, int n) { return Memory16<Arch>::from_s8(Memory16<Arch>::load_bytes(p, n)); }
+FOLD8_INLINE I16<Arch> load_s8(const void* p, int n) { return Memory16<Arch>::from_s8(Memory16<Arch>::load_bytes(p, n)); }
 template <class Arch>
-inline void store_u8(void* p, Full, I16<Arch> v) { Memory16<Arch>::store_bytes(p, Memory16<Arch>::to_bytes(v)); }
+FOLD8_INLINE void store_u8(void* p, Full, I16<Arch> v) { Memory16<Arch>::store_bytes(p, Memory16<Arch>::to_bytes(v)); }
 template <class Arch>
-inline void store_u8(void* p, int n, I16<Arch> v) { Memory16<Arch>::store_bytes(p, n, Memory16<Arch>::to_bytes(v)); }
+FOLD8_INLINE void store_u8(void* p, int n, I16<Arch> v) { Memory16<Arch>::store_bytes(p, n, Memory16<Arch>::to_bytes(v)); }
 
 template <class Arch, class Function>
-inline void for_steps(std::size_t n, Function&& f) {
+FOLD8_INLINE void for_steps(std::size_t n, Function&& f) {
   std::size_t j = 0;
   for (; j + 16 <= n; j += 16) f(j, Full{});
   if (j < n) f(j, static_cast<int>(n - j));
@@ -241,16 +260,16 @@ inline void for_steps(std::size_t n, Function&& f) {
 
 // v in the lanes below n, `other` in the rest: keeps the lanes of a tail out of sums (+0) and maxima (-inf).
 template <class Arch>
-inline V16<Arch> keep(V16<Arch> v, Full, float) { return v; }
+FOLD8_INLINE V16<Arch> keep(V16<Arch> v, Full, float) { return v; }
 template <class Arch>
-inline V16<Arch> keep(V16<Arch> v, int n, float other) {
+FOLD8_INLINE V16<Arch> keep(V16<Arch> v, int n, float other) {
   alignas(64) constexpr float kLane[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
   const V16<Arch> lane = Memory16<Arch>::load(kLane);
   return Lanes<V16<Arch>>::select(lane < V16<Arch>(static_cast<float>(n)), v, V16<Arch>(other));
 }
 
 template <class Arch>
-inline float fold_sum(V16<Arch> v) { return Memory16<Arch>::fold_sum(v); }
+FOLD8_INLINE float fold_sum(V16<Arch> v) { return Memory16<Arch>::fold_sum(v); }
 
 // round_clamped of quantize_ref.h: r already divided; the codes, zero point added.
 template <class Arch>
@@ -261,7 +280,7 @@ struct RoundClamped {
   RoundClamped(std::int32_t zero_point, std::int32_t lowest, std::int32_t highest)
       : lo(static_cast<float>(lowest - zero_point)), hi(static_cast<float>(highest - zero_point)),
         z(static_cast<float>(zero_point)) {}
-  I16<Arch> operator()(V r) const {
+  FOLD8_INLINE I16<Arch> operator()(V r) const {
     const V c = L::min(hi, L::max(lo, L::select(L::is_nan(r), V(0.0f), r)));
     return L::to_int(L::round(c) + z);
   }
