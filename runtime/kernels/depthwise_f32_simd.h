@@ -20,54 +20,64 @@ struct DepthwiseTile {
   std::int64_t taps[3] = {};
   std::size_t cols = 0;
   float* acc = nullptr;          // [U][kDepthwiseChannels]
+  const StoreF32* store = nullptr;  // finish in registers instead
 };
 
 // KW, S: taps along the line and stride where they are known (dilation 1), so that neighbours share loads; else 0.
-template <class Arch, int U, int KW, int S>
-inline void depthwise_line(const DepthwiseTile& t, const float* x, const float* w, std::size_t left,
-                           typename Arch::f32 (&acc)[U]) {
+// kWhole: a whole vector of channels, else `left` of them.
+template <class Arch, int U, int KW, int S, bool kWhole>
+[[gnu::always_inline]] inline void depthwise_line(const DepthwiseTile& t, const float* x, const float* w, std::size_t left,
+                                                  typename Arch::f32 (&acc)[U][1]) {
   using batch = typename Arch::f32;
-  using Io = VectorIo<batch>;
+  const auto load = [left](const float* p) __attribute__((always_inline)) {
+    if constexpr (kWhole) return batch::load_unaligned(p);
+    else return VectorIo<batch>::load(p, left);
+  };
   if constexpr (KW > 0) {
     batch wv[KW];
 #pragma GCC unroll 8
     for (int k = 0; k < KW; ++k) wv[k] = batch::load_unaligned(w + static_cast<std::size_t>(k) * t.w_tap[2]);
 #pragma GCC unroll 32
     for (int i = 0; i < (U - 1) * S + KW; ++i) {
-      const batch xv = Io::load(x + static_cast<std::size_t>(i) * t.x_tap[2], left);
+      const batch xv = load(x + static_cast<std::size_t>(i) * t.x_tap[2]);
 #pragma GCC unroll 8
       for (int k = 0; k < KW; ++k)
         if (i >= k && (i - k) % S == 0 && (i - k) / S < U)
-          acc[(i - k) / S] = Lanes<batch>::fma(xv, wv[k], acc[(i - k) / S]);
+          acc[(i - k) / S][0] = Lanes<batch>::fma(xv, wv[k], acc[(i - k) / S][0]);
     }
   } else {
     for (std::int64_t k = 0; k < t.taps[2]; ++k, x += t.x_tap[2], w += t.w_tap[2]) {
       const batch wv = batch::load_unaligned(w);
 #pragma GCC unroll 8
       for (int u = 0; u < U; ++u)
-        acc[u] = Lanes<batch>::fma(Io::load(x + static_cast<std::size_t>(u) * t.x_output, left), wv, acc[u]);
+        acc[u][0] = Lanes<batch>::fma(load(x + static_cast<std::size_t>(u) * t.x_output), wv, acc[u][0]);
     }
   }
 }
 
+template <class Arch, int U, int KW, int S, bool kWhole>
+[[gnu::always_inline]] inline void depthwise_channels(const DepthwiseTile& t, std::size_t c, std::size_t left) {
+  using batch = typename Arch::f32;
+  batch acc[U][1];
+#pragma GCC unroll 8
+  for (int u = 0; u < U; ++u) acc[u][0] = batch(0.0f);
+  for (std::int64_t d = 0; d < t.taps[0]; ++d) {
+    const float* x = t.x + c + static_cast<std::size_t>(d) * t.x_tap[0];
+    const float* w = t.w + c + static_cast<std::size_t>(d) * t.w_tap[0];
+    for (std::int64_t h = 0; h < t.taps[1]; ++h, x += t.x_tap[1], w += t.w_tap[1])
+      depthwise_line<Arch, U, KW, S, kWhole>(t, x, w, left, acc);
+  }
+  if (t.store) return store_tile_f32<Arch, U, 1>(*t.store, acc, c);
+#pragma GCC unroll 8
+  for (int u = 0; u < U; ++u) acc[u][0].store_aligned(t.acc + static_cast<std::size_t>(u) * kDepthwiseChannels + c);
+}
+
 template <class Arch, int U, int KW, int S>
 void depthwise_tile(const DepthwiseTile& t) {
-  using batch = typename Arch::f32;
-  const auto columns = [&t](std::size_t c, std::size_t left) __attribute__((always_inline)) {
-    batch acc[U];
-#pragma GCC unroll 8
-    for (int u = 0; u < U; ++u) acc[u] = batch(0.0f);
-    for (std::int64_t d = 0; d < t.taps[0]; ++d)
-      for (std::int64_t h = 0; h < t.taps[1]; ++h)
-        depthwise_line<Arch, U, KW, S>(
-            t, t.x + c + static_cast<std::size_t>(d) * t.x_tap[0] + static_cast<std::size_t>(h) * t.x_tap[1],
-            t.w + c + static_cast<std::size_t>(d) * t.w_tap[0] + static_cast<std::size_t>(h) * t.w_tap[1], left, acc);
-#pragma GCC unroll 8
-    for (int u = 0; u < U; ++u) acc[u].store_aligned(t.acc + static_cast<std::size_t>(u) * kDepthwiseChannels + c);
-  };
+  constexpr std::size_t kWidth = Arch::f32::size;
   std::size_t c = 0;
-  for (; c + batch::size <= t.cols; c += batch::size) columns(c, batch::size);
-  if (c < t.cols) columns(c, t.cols - c);
+  for (; c + kWidth <= t.cols; c += kWidth) depthwise_channels<Arch, U, KW, S, true>(t, c, kWidth);
+  if (c < t.cols) depthwise_channels<Arch, U, KW, S, false>(t, c, t.cols - c);
 }
 
 template <class Arch, int KW, int S>
@@ -127,7 +137,11 @@ void depthwise_outputs(const DepthwiseF32Args& args, std::int64_t line, std::int
       t.x = any ? args.x + static_cast<std::size_t>(first) * args.x_stride + c : args.x;
       t.w = args.w + c + static_cast<std::size_t>(k0.begin) * t.w_tap[0] +
             static_cast<std::size_t>(k1.begin) * t.w_tap[1] + static_cast<std::size_t>(k2.begin) * t.w_tap[2];
+      StoreF32 store;
+      t.store = make_store_f32<Arch>(args.epilogue, c, t.cols, store) ? &store : nullptr;
+      store.m = static_cast<std::size_t>(line * s.out[2] + o);
       depthwise_any<Arch>(t, static_cast<std::size_t>(pixels), s.stride[2]);
+      if (t.store) continue;
       finish_f32<Arch>(args.epilogue, {static_cast<std::size_t>(line * s.out[2] + o), nullptr,
                                        static_cast<std::size_t>(pixels), c, t.cols, acc, kDepthwiseChannels});
     }

@@ -17,6 +17,55 @@ inline typename Arch::f32 larger(typename Arch::f32 a, typename Arch::f32 b) {
   return L::select(a == b, L::from_bits(L::bits(a) & L::bits(b)), L::max(a, b));
 }
 
+// Eight neighbouring outputs of a plain line at once, where their windows are whole along the line and equal in what the
+// other axes cut off; strides 1 and 2.
+template <class Arch>
+class PlainEight {
+ public:
+  template <class Args>
+  explicit PlainEight(const Args& args)
+      : axis_(args.window.axis[2]), x_(args.x),
+        x_size_(static_cast<std::int64_t>(args.outer) * args.window.axis[0].in * args.window.axis[1].in * axis_.in),
+        usable_(args.channels == 1 && axis_.stride <= 2) {}
+
+  // taps: of output o, the first of the eight.
+  bool can(const PoolTaps& taps, std::int64_t o) const {
+    if (!usable_ || o + 8 > axis_.out || taps.taps[2] != axis_.kernel || taps.inside == 0) return false;
+    const std::int64_t start = o * axis_.stride - axis_.pad_begin, reach = (axis_.kernel - 1) * axis_.dilation;
+    const std::int64_t last = taps.first + (taps.taps[0] - 1) * taps.step[0] + (taps.taps[1] - 1) * taps.step[1] + reach;
+    return start + 7 * axis_.stride + reach < axis_.in && last + 8 * axis_.stride <= x_size_;
+  }
+  void maximum(const PoolTaps& taps, float* y) const {
+    __m256 best = _mm256_set1_ps(-__builtin_inff()), poison = _mm256_setzero_ps();
+    for_taps<Arch>(taps, x_, [&](const float* p) __attribute__((always_inline)) {
+      const __m256 v = load(p);
+      poison = _mm256_or_ps(poison, _mm256_cmp_ps(v, v, _CMP_UNORD_Q));
+      const __m256 equal = _mm256_cmp_ps(v, best, _CMP_EQ_OQ);
+      best = _mm256_blendv_ps(_mm256_max_ps(v, best), _mm256_and_ps(v, best), equal);
+    });
+    _mm256_storeu_ps(y, _mm256_blendv_ps(best, _mm256_set1_ps(__builtin_nanf("")), poison));
+  }
+  void average(const PoolTaps& taps, float count, float* y) const {
+    __m256 sum = _mm256_setzero_ps();
+    for_taps<Arch>(taps, x_, [&](const float* p) __attribute__((always_inline)) { sum = _mm256_add_ps(sum, load(p)); });
+    _mm256_storeu_ps(y, _mm256_div_ps(sum, _mm256_set1_ps(count)));
+  }
+
+ private:
+  // p[0], p[stride], ..., p[7 * stride]; reads 8 * stride floats.
+  __m256 load(const float* p) const {
+    const __m256 lo = _mm256_loadu_ps(p);
+    if (axis_.stride == 1) return lo;
+    const __m256 pairs = _mm256_shuffle_ps(lo, _mm256_loadu_ps(p + 8), 0x88);
+    return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(pairs), 0xD8));
+  }
+
+  const PoolAxis& axis_;
+  const float* x_;
+  std::int64_t x_size_;
+  bool usable_;
+};
+
 template <class Arch>
 void max_pool_f32(const MaxPoolArgs<float>& args) {
   using batch = typename Arch::f32;
@@ -24,10 +73,16 @@ void max_pool_f32(const MaxPoolArgs<float>& args) {
   using L = Lanes<batch>;
   const PoolGeometry<Arch> geometry{args.window, static_cast<std::int64_t>(args.channels)};
   const std::int64_t width = args.window.axis[2].out;
+  const PlainEight<Arch> plain(args);
   for (std::size_t line = args.line_begin; line < args.line_end; ++line)
     for (std::int64_t o = 0; o < width; ++o) {
       const PoolTaps taps = geometry.taps(static_cast<std::int64_t>(line), o);
       float* y = args.y + (line * static_cast<std::size_t>(width) + static_cast<std::size_t>(o)) * args.channels;
+      if (plain.can(taps, o)) {
+        plain.maximum(taps, y);
+        o += 7;
+        continue;
+      }
       for (std::size_t c = 0; c < args.channels; c += batch::size) {
         const std::size_t left = args.channels - c;
         batch best(-__builtin_inff());
@@ -42,18 +97,35 @@ void max_pool_f32(const MaxPoolArgs<float>& args) {
     }
 }
 
+// Channels [c, c + cols) of one output, cols <= 32.
+template <class Arch>
+inline void max_output_u8(const PoolTaps& taps, const std::uint8_t* x, std::size_t cols, std::uint8_t* y) {
+  if (cols == 32) {
+    __m256i best = _mm256_setzero_si256();
+    for_taps<Arch>(taps, x, [&](const std::uint8_t* p) __attribute__((always_inline)) {
+      best = _mm256_max_epu8(best, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+    });
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(y), best);
+    return;
+  }
+  std::uint8_t best[32] = {};
+  for_taps<Arch>(taps, x, [&](const std::uint8_t* p) __attribute__((always_inline)) {
+    for (std::size_t c = 0; c < cols; ++c) best[c] = best[c] > p[c] ? best[c] : p[c];
+  });
+  for (std::size_t c = 0; c < cols; ++c) y[c] = best[c];
+}
+
 template <class Arch>
 void max_pool_u8(const MaxPoolArgs<std::uint8_t>& args) {
-  const PoolGeometry<Arch> geometry{args.window, static_cast<std::int64_t>(args.channels)};
-  const std::int64_t width = args.window.axis[2].out;
+  const std::size_t channels = args.channels;
+  const PoolGeometry<Arch> geometry{args.window, static_cast<std::int64_t>(channels)};
+  const std::size_t width = static_cast<std::size_t>(args.window.axis[2].out);
   for (std::size_t line = args.line_begin; line < args.line_end; ++line)
-    for (std::int64_t o = 0; o < width; ++o) {
-      const PoolTaps taps = geometry.taps(static_cast<std::int64_t>(line), o);
-      std::uint8_t* y = args.y + (line * static_cast<std::size_t>(width) + static_cast<std::size_t>(o)) * args.channels;
-      std::memset(y, 0, args.channels);
-      for_taps<Arch>(taps, args.x, [&](const std::uint8_t* p) __attribute__((always_inline)) {
-        for (std::size_t c = 0; c < args.channels; ++c) y[c] = y[c] > p[c] ? y[c] : p[c];
-      });
+    for (std::size_t o = 0; o < width; ++o) {
+      const PoolTaps taps = geometry.taps(static_cast<std::int64_t>(line), static_cast<std::int64_t>(o));
+      std::uint8_t* const y = args.y + (line * width + o) * channels;
+      for (std::size_t c = 0; c < channels; c += 32)
+        max_output_u8<Arch>(taps, args.x + c, channels - c < 32 ? channels - c : 32, y + c);
     }
 }
 
@@ -63,16 +135,22 @@ void average_pool_f32(const AveragePoolF32Args& args) {
   using Io = VectorIo<batch>;
   const PoolGeometry<Arch> geometry{args.window, static_cast<std::int64_t>(args.channels)};
   const std::int64_t width = args.window.axis[2].out;
+  const PlainEight<Arch> plain(args);
   for (std::size_t line = args.line_begin; line < args.line_end; ++line)
     for (std::int64_t o = 0; o < width; ++o) {
       const PoolTaps taps = geometry.taps(static_cast<std::int64_t>(line), o);
       float* y = args.y + (line * static_cast<std::size_t>(width) + static_cast<std::size_t>(o)) * args.channels;
-      const batch count(static_cast<float>(args.count_include_pad ? taps.with_pads : taps.inside));
+      const float count = static_cast<float>(args.count_include_pad ? taps.with_pads : taps.inside);
+      if (plain.can(taps, o)) {
+        plain.average(taps, count, y);
+        o += 7;
+        continue;
+      }
       for (std::size_t c = 0; c < args.channels; c += batch::size) {
         const std::size_t left = args.channels - c;
         batch sum(0.0f);
         for_taps<Arch>(taps, args.x + c, [&](const float* p) __attribute__((always_inline)) { sum = sum + Io::load(p, left); });
-        Io::store(y + c, sum / count, left);
+        Io::store(y + c, sum / batch(count), left);
       }
     }
 }

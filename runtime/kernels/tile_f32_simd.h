@@ -40,21 +40,22 @@ struct TileF32 {
 };
 using tile_f32_fn = void(const TileF32& t);
 
-// c: R rows of kCols vectors.
+// c: R rows of kCols vectors, from column n0 of the store on.
 template <class Arch, int R, int kCols>
-[[gnu::always_inline]] inline void store_tile_f32(const StoreF32& s, const typename Arch::f32 (&c)[R][kCols]) {
+[[gnu::always_inline]] inline void store_tile_f32(const StoreF32& s, const typename Arch::f32 (&c)[R][kCols],
+                                                  std::size_t n0 = 0) {
   using batch = typename Arch::f32;
   constexpr std::size_t kWidth = batch::size;
   batch offset[kCols];
 #pragma GCC unroll 16
   for (int j = 0; j < kCols; ++j)
-    offset[j] = s.offset ? batch::load_unaligned(s.offset + static_cast<std::size_t>(j) * kWidth) : batch(0.0f);
+    offset[j] = s.offset ? batch::load_unaligned(s.offset + n0 + static_cast<std::size_t>(j) * kWidth) : batch(0.0f);
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r) {
     const std::size_t m = s.ms ? s.ms[r] : s.m + static_cast<std::size_t>(r);
 #pragma GCC unroll 16
     for (int j = 0; j < kCols; ++j) {
-      const std::size_t n = static_cast<std::size_t>(j) * kWidth;
+      const std::size_t n = n0 + static_cast<std::size_t>(j) * kWidth;
       batch v = c[r][j];
       if (s.scaled) v = v * batch(s.alpha);
       v = v + offset[j];
