@@ -15,9 +15,11 @@ constexpr double kSqrtHalf = 0.70710678118654752440;
 constexpr double kSqrtTwoOverPi = 0.79788456080286535588;
 constexpr double kCubic = 0.044715;
 
-// x * phi / 2
-std::vector<Pattern> half_product(const Pattern& x, const Pattern& phi) {
-  return {times(x * phi, 0.5), times(x, 0.5) * phi, x * times(phi, 0.5)};
+// x * (1 + f) / 2
+std::vector<Pattern> half_product(const Pattern& x, const Pattern& f) {
+  const auto phi = f + scalar(1);
+  return {times(x * phi, 0.5), times(x, 0.5) * phi, x * times(phi, 0.5),
+          x * (times(f, 0.5) + scalar(0.5))};
 }
 
 std::vector<Pattern> patterns() {
@@ -31,9 +33,8 @@ std::vector<Pattern> patterns() {
   const auto one_plus = c_square + scalar(1);
   const auto inner = either({times(x + c_cube, kSqrtTwoOverPi), times(x, kSqrtTwoOverPi) * one_plus,
                              times(x * one_plus, kSqrtTwoOverPi)});
-  std::vector<Pattern> all =
-      half_product(x, unary(UnaryKind::erf, times(x, kSqrtHalf), "erf") + scalar(1));
-  for (Pattern& p : half_product(x, unary(UnaryKind::tanh, inner, "tanh") + scalar(1)))
+  std::vector<Pattern> all = half_product(x, unary(UnaryKind::erf, times(x, kSqrtHalf), "erf"));
+  for (Pattern& p : half_product(x, unary(UnaryKind::tanh, inner, "tanh")))
     all.push_back(std::move(p));
   return all;
 }

@@ -91,6 +91,11 @@ const Case kCases[] = {
          BIN("p", "add", "e", "f32[1]{1}") BIN("h", "mul", "p", "f32[1]{0.5}")
              BIN("y", "mul", "x", "h"),
      "gelu_erf"},
+    {"GeluHalfTwice",
+     BIN("a", "mul", "f32[1]{0.70710677}", "x") UN("e", "erf", "a")
+         BIN("h", "mul", "e", "f32[1]{0.5}") BIN("p", "add", "h", "f32[1]{0.5}")
+             BIN("y", "mul", "x", "p"),
+     "gelu_erf"},
     {"GeluTanhPow",
      BIN("c", "pow", "x", "f32[]{3}") BIN("k", "mul", "c", "f32[]{0.044715}")
          BIN("a", "add", "x", "k") BIN("i", "mul", "a", "f32[]{0.7978846}")

@@ -13,38 +13,8 @@ using graph::kNoValue;
 using graph::Node;
 using graph::UnaryKind;
 using graph::ValueId;
-using Ints = std::vector<std::int64_t>;
 
 namespace {
-
-std::int64_t count(const Ints& shape, std::size_t from = 0) {
-  std::int64_t n = 1;
-  for (std::size_t i = from; i < shape.size(); ++i) n *= shape[i];
-  return n;
-}
-
-Ints strides_of(const Ints& shape) {
-  Ints s(shape.size(), 1);
-  for (std::size_t i = shape.size(); i-- > 1;) s[i - 1] = s[i] * shape[i];
-  return s;
-}
-
-Array filled(Ints shape) {
-  const auto n = static_cast<std::size_t>(count(shape));
-  return {std::move(shape), std::vector<double>(n, 0.0)};
-}
-
-// Calls f(index) for every index of a shape, row-major.
-void for_each_index(const Ints& shape, const std::function<void(const Ints&)>& f) {
-  Ints index(shape.size(), 0);
-  for (std::int64_t i = 0, n = count(shape); i < n; ++i) {
-    f(index);
-    for (std::size_t a = shape.size(); a-- > 0;) {
-      if (++index[a] < shape[a]) break;
-      index[a] = 0;
-    }
-  }
-}
 
 double gelu_erf(double x) { return 0.5 * x * (1 + std::erf(x * std::sqrt(0.5))); }
 double gelu_tanh(double x) {
@@ -275,131 +245,25 @@ class Evaluator {
     return per_channel(in(0), 1, scale, shift);
   }
 
-  Result<Array> eval(const graph::Linear& op) {
-    const Array &x = in(0), &w = in(1);
-    const std::int64_t k = w.shape.back(), n = w.shape[w.shape.size() - 2],
-                       matrices = count(w.shape) / (k * n);
-    Ints shape = x.shape;
-    shape.back() = n;
-    Array y = filled(shape);
-    const std::int64_t rows = count(x.shape) / k;
-    const std::int64_t rows_per_matrix = matrices == 1 ? rows : x.shape[x.shape.size() - 2];
-    for (std::int64_t r = 0; r < rows; ++r)
-      for (std::int64_t o = 0; o < n; ++o) {
-        double sum = has(2) ? in(2).data[std::size_t(o)] : 0;
-        const std::int64_t matrix = r / rows_per_matrix % matrices;
-        for (std::int64_t i = 0; i < k; ++i)
-          sum += x.data[std::size_t(r * k + i)] * w.data[std::size_t((matrix * n + o) * k + i)];
-        y.data[std::size_t(r * n + o)] = sum + (has(3) ? in(3).data[std::size_t(r * n + o)] : 0);
-      }
-    return activated(std::move(y), op.activation, op.a, op.b);
-  }
-
-  Result<Array> eval(const graph::MatMul& op) {
-    Array a = in(0), b = in(1);
-    if (op.transpose_a) a = swapped(a);
-    if (op.transpose_b) b = swapped(b);
-    if (a.shape.size() < 2 || b.shape.size() < 2)
-      return unsupported("the oracle multiplies matrices only");
-    const std::int64_t m = a.shape[a.shape.size() - 2], k = a.shape.back(), n = b.shape.back();
-    const std::int64_t batches = std::max(count(a.shape) / (m * k), count(b.shape) / (k * n));
-    Ints shape = a.shape.size() >= b.shape.size() ? a.shape : b.shape;
-    shape[shape.size() - 2] = m;
-    shape.back() = n;
-    Array y = filled(shape);
-    for (std::int64_t t = 0; t < batches; ++t)
-      for (std::int64_t r = 0; r < m; ++r)
-        for (std::int64_t c = 0; c < n; ++c) {
-          const std::int64_t ta = t % (count(a.shape) / (m * k)),
-                             tb = t % (count(b.shape) / (k * n));
-          double sum = 0;
-          for (std::int64_t i = 0; i < k; ++i)
-            sum += a.data[std::size_t((ta * m + r) * k + i)] *
-                   b.data[std::size_t((tb * k + i) * n + c)];
-          y.data[std::size_t((t * m + r) * n + c)] = double(op.alpha) * sum;
-        }
-    return y;
-  }
-
-  Array swapped(const Array& x) {
-    Ints perm(x.shape.size());
-    for (std::size_t i = 0; i < perm.size(); ++i) perm[i] = static_cast<std::int64_t>(i);
-    std::swap(perm[perm.size() - 1], perm[perm.size() - 2]);
-    return permuted(x, perm);
-  }
-
-  Array permuted(const Array& x, const Ints& perm) {
-    Ints shape;
-    for (const std::int64_t p : perm) shape.push_back(x.shape[std::size_t(p)]);
-    Array y = filled(shape);
-    const Ints strides = strides_of(x.shape);
-    std::size_t out = 0;
-    for_each_index(shape, [&](const Ints& index) {
-      std::int64_t from = 0;
-      for (std::size_t i = 0; i < perm.size(); ++i)
-        from += index[i] * strides[std::size_t(perm[i])];
-      y.data[out++] = x.data[std::size_t(from)];
-    });
-    return y;
-  }
-
-  // Both kinds of convolution by scattering input times weight onto the output; any number of
-  // spatial axes.
-  Result<Array> eval(const graph::Conv& op) {
-    const Array &x = in(0), &w = in(1);
-    const std::size_t axes = x.shape.size() - 2;
-    if (op.auto_pad != graph::AutoPad::none) return unsupported("auto_pad");
-    const auto at = [](const Ints& v, std::size_t i, std::int64_t otherwise) {
-      return i < v.size() ? v[i] : otherwise;
-    };
-    const std::int64_t group = op.group, channels = x.shape[1];
-    const std::int64_t outputs = op.transposed ? w.shape[1] * group : w.shape[0];
-    Ints shape{x.shape[0], outputs}, kernel(w.shape.begin() + 2, w.shape.end()),
-        space(x.shape.begin() + 2, x.shape.end()), result;
-    for (std::size_t i = 0; i < axes; ++i) {
-      const std::int64_t reach = (kernel[i] - 1) * at(op.dilations, i, 1) + 1;
-      const std::int64_t pads = at(op.pads, i, 0) + at(op.pads, axes + i, 0);
-      result.push_back(op.transposed ? (space[i] - 1) * at(op.strides, i, 1) + reach +
-                                           at(op.output_padding, i, 0) - pads
-                                     : (space[i] + pads - reach) / at(op.strides, i, 1) + 1);
-    }
-    shape.insert(shape.end(), result.begin(), result.end());
-    Array y = filled(shape);
-    const std::int64_t in_per_group = channels / group, out_per_group = outputs / group;
-    const Ints in_stride = strides_of(x.shape), out_stride = strides_of(shape),
-               w_stride = strides_of(w.shape);
-    // For every pair of positions that a tap joins: the "small" side is the input of a transposed
-    // one, else the output.
-    for_each_index(op.transposed ? space : result, [&](const Ints& small) {
-      for_each_index(kernel, [&](const Ints& tap) {
-        std::int64_t small_at = 0, big_at = 0, w_at = 0;
-        for (std::size_t i = 0; i < axes; ++i) {
-          const std::int64_t big =
-              small[i] * at(op.strides, i, 1) + tap[i] * at(op.dilations, i, 1) - at(op.pads, i, 0);
-          if (big < 0 || big >= (op.transposed ? result : space)[i]) return;
-          big_at += big * (op.transposed ? out_stride : in_stride)[i + 2];
-          small_at += small[i] * (op.transposed ? in_stride : out_stride)[i + 2];
-          w_at += tap[i] * w_stride[i + 2];
-        }
-        const std::int64_t x_at = op.transposed ? small_at : big_at,
-                           y_at = op.transposed ? big_at : small_at;
-        for (std::int64_t n = 0; n < shape[0]; ++n)
-          for (std::int64_t o = 0; o < outputs; ++o)
-            for (std::int64_t i = 0; i < in_per_group; ++i) {
-              const std::int64_t c = o / out_per_group * in_per_group + i;
-              const std::int64_t weight = op.transposed
-                                              ? c * w_stride[0] + o % out_per_group * w_stride[1]
-                                              : o * w_stride[0] + i * w_stride[1];
-              y.data[std::size_t(n * out_stride[0] + o * out_stride[1] + y_at)] +=
-                  x.data[std::size_t(n * in_stride[0] + c * in_stride[1] + x_at)] *
-                  w.data[std::size_t(weight + w_at)];
-            }
-      });
-    });
-    if (has(2)) y = per_channel(y, 1, std::vector<double>(std::size_t(outputs), 1.0), in(2).data);
+  // What linear layers share behind the products: bias, residual, activation.
+  template <class Op>
+  Result<Array> finished(Array y, std::size_t axis, const Op& op) {
+    if (has(2)) y = per_channel(y, axis, std::vector<double>(in(2).data.size(), 1.0), in(2).data);
     if (has(3))
       for (std::size_t i = 0; i < y.data.size(); ++i) y.data[i] += in(3).data[i];
     return activated(std::move(y), op.activation, op.a, op.b);
+  }
+  Result<Array> eval(const graph::Linear& op) {
+    return finished(linear(in(0), in(1)), in(0).shape.size() - 1, op);
+  }
+  Result<Array> eval(const graph::Conv& op) {
+    if (op.auto_pad != graph::AutoPad::none) return unsupported("auto_pad");
+    return finished(convolution(op, in(0), in(1)), 1, op);
+  }
+  Result<Array> eval(const graph::MatMul& op) {
+    if (in(0).shape.size() < 2 || in(1).shape.size() < 2)
+      return unsupported("the oracle multiplies matrices only");
+    return matmul(op, in(0), in(1));
   }
 
   Result<Array> eval(const graph::Norm& op) {

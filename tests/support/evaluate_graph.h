@@ -8,13 +8,9 @@
 
 #include "runtime/core/result.h"
 #include "runtime/graph/graph.h"
+#include "tests/support/array_math.h"
 
 namespace fold8::testing_support {
-
-struct Array {
-  std::vector<std::int64_t> shape;
-  std::vector<double> data;
-};
 
 // `inputs` by name. Returns the graph outputs, by name.
 Result<std::map<std::string, Array>> evaluate(const graph::Graph& g,
