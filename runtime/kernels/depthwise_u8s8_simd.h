@@ -33,6 +33,8 @@ struct Call {
   const std::uint8_t* padding;   // a vector of zero points
 };
 
+inline constexpr std::size_t kMostTurnRows = 4 * 64;  // 4 groups of at most 64 outputs
+
 // One line of outputs: positions [o, end) of the last axis.
 struct Line {
   std::int64_t sample, in0, in1;   // first tap's position on the first two axes
@@ -170,7 +172,7 @@ DepthwiseChunk fill_chunk(const Call& call, const DepthwiseBlock& b, const Line&
 // kGroups groups of outputs from group `first` of the chunk; the first output of them is output row m, `left` remain.
 template <class Arch, int kGroups>
 void outputs(const Call& call, const DepthwiseBlock& b, const DepthwiseChunk& c, std::size_t first, std::size_t m,
-             std::size_t left, const Epilogue& e) {
+             std::size_t left, const Epilogue& all) {
   using Engine = typename DepthwiseEngineOf<Arch>::type;
   typename Engine::Vectors acc[kGroups];
   Engine::template sums<kGroups>(c, b.weights, b.init, first, acc);
@@ -184,6 +186,7 @@ void outputs(const Call& call, const DepthwiseBlock& b, const DepthwiseChunk& c,
     }
     return;
   }
+  Epilogue e = all;
   alignas(64) std::int32_t sums[kGroups][Engine::kLanes];
   for (int g = 0; g < kGroups; ++g) Engine::store(acc[g], sums[g]);
   if (const std::int32_t* zero_points = call.args->w_zero_points; zero_points != nullptr) {
@@ -196,13 +199,15 @@ void outputs(const Call& call, const DepthwiseBlock& b, const DepthwiseChunk& c,
         sums[g][lane] -= zero_points[b.first_channel + lane % b.width] * x_sums[lane];
     }
   }
-  for (int g = 0; g < kGroups; ++g)
-    for (std::size_t i = 0; i < per_group; ++i) {
-      const std::size_t done = static_cast<std::size_t>(g) * per_group + i;
-      if (done >= left) break;
-      if (e.row_scale == nullptr) epilogue_row<Arch>(e, m + done, b.first_channel, sums[g] + i * b.width, b.width);
-      else epilogue_row<Arch>(epilogue_at(e, m + done, 0), 0, b.first_channel, sums[g] + i * b.width, b.width);
-    }
+  if (all.row_scale) e = epilogue_at(all, m, 0), m = 0;
+  if (per_group == 1) {
+    epilogue_rows<Arch, std::int32_t>(e, m, b.first_channel, {sums[0], Engine::kLanes, kGroups, b.width});
+    return;
+  }
+  for (std::size_t g = 0; g < kGroups && g * per_group < left; ++g) {
+    const std::size_t done = g * per_group, rows = left - done < per_group ? left - done : per_group;
+    epilogue_rows<Arch, std::int32_t>(e, m + done, b.first_channel, {sums[g], b.width, rows, b.width});
+  }
 }
 
 template <class Arch>
@@ -270,7 +275,11 @@ void depthwise_u8s8(const ConvU8S8Args& a) {
     const Line line{.sample = sample, .in0 = call.d.in_base + o0 * s.stride[0], .in1 = call.h.in_base + o1 * s.stride[1],
                     .o = o2, .end = left < s.out[2] - o2 ? o2 + left : s.out[2], .row = static_cast<std::size_t>(row - o2)};
     Epilogue e = a.epilogue;
-    if (e.row_scale) e.row_scale += sample;  // one entry a sample
+    float row_scale[kMostTurnRows];  // one entry a sample becomes one a row
+    if (e.row_scale) {
+      for (float& v : row_scale) v = e.row_scale[sample];
+      e.row_scale = row_scale;
+    }
     for (std::size_t i = 0; i < blocks; ++i) block_line<Arch>(call, block(i), line, e, entries);
     row += line.end - line.o;
   }

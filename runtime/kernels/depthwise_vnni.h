@@ -148,11 +148,12 @@ struct DepthwiseVnni {
 
   // Sums in the order of lanes.
   [[gnu::always_inline]] static void store(const Vectors& v, std::int32_t* acc) {
-    for (int i = 0; i < 4; ++i) {
-      alignas(64) std::int32_t dwords[16];
-      _mm512_store_si512(dwords, v[i]);
-      for (int lane = 0; lane < 4; ++lane) std::memcpy(acc + 16 * lane + 4 * i, dwords + 4 * lane, 16);
-    }
+    const __m512i low01 = _mm512_shuffle_i32x4(v[0], v[1], 0x44), low23 = _mm512_shuffle_i32x4(v[2], v[3], 0x44);
+    const __m512i high01 = _mm512_shuffle_i32x4(v[0], v[1], 0xee), high23 = _mm512_shuffle_i32x4(v[2], v[3], 0xee);
+    _mm512_store_si512(acc, _mm512_shuffle_i32x4(low01, low23, 0x88));
+    _mm512_store_si512(acc + 16, _mm512_shuffle_i32x4(low01, low23, 0xdd));
+    _mm512_store_si512(acc + 32, _mm512_shuffle_i32x4(high01, high23, 0x88));
+    _mm512_store_si512(acc + 48, _mm512_shuffle_i32x4(high01, high23, 0xdd));
   }
 
   // `count` outputs, rows m and on of e, from one vector of sums; the short epilogue.

@@ -1,10 +1,11 @@
-// The epilogue (epilogue.h) of a piece of one row, for every vector target. Include only from *_simd.h.
+// The epilogue (epilogue.h) of a tile, for every vector target. Include only from *_simd.h.
 //
-// A matrix kernel leaves the accumulators of a tile in a small buffer and calls, for each row of the tile,
-//   epilogue_row<Arch>(e, m, n, acc, count)          columns [n, n + count) of row m
+// A matrix kernel leaves the accumulators of a tile in a small buffer and calls
+//   epilogue_rows<Arch>(e, m, n, {acc, stride, rows, count})     rows [m, m + rows), columns [n, n + count)
+//   epilogue_row<Arch>(e, m, n, acc, count)                      one row
 // with acc of type const float* (f32 kernels: the FMA chains) or const std::int32_t* (INT8 kernels: exact sums), or
-//   epilogue_row_s64<Arch>(...)                       for sums longer than 32 bits.
-// acc is read up to count elements, no further. m, n and the strides index the arrays inside e.
+//   epilogue_row_s64<Arch>(e, m, n, acc, count)                  for sums longer than 32 bits.
+// acc is read up to count elements of a row, no further. m, n and the strides index the arrays inside e.
 #pragma once
 
 #include <cstring>
@@ -18,88 +19,145 @@
 
 namespace fold8::kernels::simd {
 
+template <class Acc>
+struct EpilogueTile {
+  const Acc* acc;
+  std::size_t stride, rows, count;   // elements between rows; rows; columns
+};
+
 namespace epilogue_detail {
 
-// acc, scaled and shifted.
-template <class Arch, class Acc>
-[[gnu::always_inline]] inline typename Arch::f32 scaled(const Epilogue& e, std::size_t m, std::size_t n,
-                                                        const Acc* acc, std::size_t count) {
+// An epilogue taken apart: what a row needs, in registers that stores to y cannot touch.
+template <class Arch, Activation kActivation, class Acc>
+struct Steps {
+  using V = V16<Arch>;
   using F = typename Arch::f32;
   using Io = VectorIo<F>;
-  const F offset = e.offset ? Io::load(e.offset + n, count) : F(0.0f);
-  if constexpr (std::is_same_v<Acc, float>) {
-    if (e.multiplier == nullptr) return Io::load(acc, count) + offset;
-    F r = Io::load(acc, count);  // an integer sum already rounded to f32
-    if (e.row_scale) r = r * F(e.row_scale[m]);
-    return Lanes<F>::fma(r, Io::load(e.multiplier + n, count), offset);
-  } else {
-    F r = Io::to_float(Io::load(acc, count));
-    if (e.row_scale) r = r * F(e.row_scale[m]);
-    return Lanes<F>::fma(r, Io::load(e.multiplier + n, count), offset);
+  static constexpr std::size_t kLanes = Io::kLanes;
+
+  const float* row_scale;
+  const float* residual_f32;
+  const std::uint8_t* residual_u8;
+  float* y_f32;
+  std::uint8_t* y_u8;
+  const std::uint8_t* table;
+  std::size_t residual_stride, y_stride;
+  F residual_scale, divisor, lo, hi;
+  float a, b;
+  std::int32_t residual_zero_point, y_zero_point;
+  bool divides, multiplies;
+
+  explicit Steps(const Epilogue& e)
+      : row_scale(e.row_scale),
+        residual_f32(e.residual_kind == ResidualKind::f32 ? static_cast<const float*>(e.residual) : nullptr),
+        residual_u8(e.residual_kind == ResidualKind::u8 ? static_cast<const std::uint8_t*>(e.residual) : nullptr),
+        y_f32(e.output_kind == OutputKind::f32 ? static_cast<float*>(e.y) : nullptr),
+        y_u8(static_cast<std::uint8_t*>(e.y)),
+        table(e.table),
+        residual_stride(e.residual_stride),
+        y_stride(e.y_stride),
+        residual_scale(e.residual_scale),
+        divisor(e.y_divisor),
+        lo(static_cast<float>(-e.y_zero_point)),
+        hi(static_cast<float>(255 - e.y_zero_point)),
+        a(e.a),
+        b(e.b),
+        residual_zero_point(e.residual_zero_point),
+        y_zero_point(e.y_zero_point),
+        divides(e.y_divisor != 0),
+        multiplies(e.multiplier != nullptr) {}
+
+  [[gnu::always_inline]] F scaled(std::size_t m, F multiplier, F offset, const Acc* acc, std::size_t count) const {
+    F r(0.0f);
+    if constexpr (std::is_same_v<Acc, float>) {
+      r = Io::load(acc, count);
+      if (!multiplies) return r + offset;
+    } else {
+      r = Io::to_float(Io::load(acc, count));
+    }
+    if (row_scale) r = r * F(row_scale[m]);
+    return Lanes<F>::fma(r, multiplier, offset);
   }
-}
 
-template <class Arch>
-[[gnu::always_inline]] inline typename Arch::f32 plus_residual(const Epilogue& e, std::size_t at, typename Arch::f32 r,
-                                                               std::size_t count) {
-  using F = typename Arch::f32;
-  using Io = VectorIo<F>;
-  if (e.residual_kind == ResidualKind::none) return r;
-  if (e.residual_kind == ResidualKind::f32)
-    return Lanes<F>::fma(Io::load(static_cast<const float*>(e.residual) + at, count), F(e.residual_scale), r);
-  const auto q = Io::load(static_cast<const std::uint8_t*>(e.residual) + at, count);
-  return Lanes<F>::fma(Io::to_float(Io::add(q, -e.residual_zero_point)), F(e.residual_scale), r);
-}
+  [[gnu::always_inline]] F plus_residual(std::size_t at, F r, std::size_t count) const {
+    if (residual_f32) return Lanes<F>::fma(Io::load(residual_f32 + at, count), residual_scale, r);
+    if (residual_u8)
+      return Lanes<F>::fma(Io::to_float(Io::add(Io::load(residual_u8 + at, count), -residual_zero_point)), residual_scale, r);
+    return r;
+  }
 
-template <class Arch>
-[[gnu::always_inline]] inline void store(const Epilogue& e, std::size_t at, typename Arch::f32 r, std::size_t count) {
-  using F = typename Arch::f32;
-  using Io = VectorIo<F>;
-  if (e.output_kind == OutputKind::f32) return Io::store(static_cast<float*>(e.y) + at, r, count);
-  const std::int32_t z = e.y_zero_point;
-  if (e.y_divisor != 0) r = r / F(e.y_divisor);
-  r = Io::clamp(r, static_cast<float>(-z), static_cast<float>(255 - z));
-  std::uint8_t* y = static_cast<std::uint8_t*>(e.y) + at;
-  Io::store_bytes(y, Io::add(Io::round(r), z), count);
-  if (e.table != nullptr)
-    for (std::size_t i = 0; i < count && i < Io::kLanes; ++i) y[i] = e.table[y[i]];
+  [[gnu::always_inline]] void store(std::size_t at, F r, std::size_t count) const {
+    if (y_f32) return Io::store(y_f32 + at, r, count);
+    if (divides) r = r / divisor;
+    Io::store_bytes(y_u8 + at, Io::add(Io::round(Io::clamp(r, lo, hi)), y_zero_point), count);
+    if (table)
+      for (std::size_t i = 0; i < count && i < kLanes; ++i) y_u8[at + i] = table[y_u8[at + i]];
+  }
+};
+
+// Up to 16 columns of the tile; kFull: all 16 are valid.
+template <class Arch, Activation kActivation, class Acc, bool kFull>
+[[gnu::always_inline]] inline void columns(const Steps<Arch, kActivation, Acc>& steps, const Epilogue& e, std::size_t m,
+                                           std::size_t n, const EpilogueTile<Acc>& t, const Acc* acc, std::size_t left) {
+  using V = V16<Arch>;
+  using Io = VectorIo<typename Arch::f32>;
+  const auto at = [](int part) { return static_cast<std::size_t>(part) * Io::kLanes; };
+  const auto width = [&](int part) { return kFull ? Io::kLanes : left > at(part) ? left - at(part) : 0; };
+  const auto parameters = [&](const float* p, float otherwise) {
+    if (p == nullptr) return V(otherwise);
+    return V::make([&](int part) { return Io::load(p + n + at(part), width(part)); });
+  };
+  const V multiplier = parameters(e.multiplier, 1.0f), offset = parameters(e.offset, 0.0f);
+  const std::size_t rows = t.rows, stride = t.stride;
+  for (std::size_t r = 0; r < rows; ++r, acc += stride) {
+    const std::size_t residual_at = (m + r) * steps.residual_stride + n, y_at = (m + r) * steps.y_stride + n;
+    V v = V::make([&](int part) __attribute__((always_inline)) {
+      return steps.plus_residual(
+          residual_at + at(part),
+          steps.scaled(m + r, multiplier.part[part], offset.part[part], acc + at(part), width(part)), width(part));
+    });
+    v = epilogue_activate<kActivation, V>(v, steps.a, steps.b);
+    for (int part = 0; part < V::kParts; ++part) steps.store(y_at + at(part), v.part[part], width(part));
+  }
 }
 
 template <class Arch, Activation kActivation, class Acc>
-[[gnu::noinline]] void row(const Epilogue& e, std::size_t m, std::size_t n, const Acc* acc, std::size_t count) {
-  constexpr std::size_t kLanes = VectorIo<typename Arch::f32>::kLanes;
-  const std::size_t residual_at = m * e.residual_stride + n, y_at = m * e.y_stride + n;
-  for (std::size_t j = 0; j < count; j += 16) {
-    const auto left = [&](int part) { return count > j + part * kLanes ? count - j - part * kLanes : 0; };
-    V16<Arch> r = V16<Arch>::make([&](int part) {
-      const std::size_t at = j + static_cast<std::size_t>(part) * kLanes, columns = left(part);
-      return plus_residual<Arch>(e, residual_at + at, scaled<Arch>(e, m, n + at, acc + at, columns), columns);
-    });
-    r = epilogue_activate<kActivation, V16<Arch>>(r, e.a, e.b);
-    for (int part = 0; part < V16<Arch>::kParts; ++part)
-      store<Arch>(e, y_at + j + static_cast<std::size_t>(part) * kLanes, r.part[part], left(part));
-  }
+[[gnu::noinline]] void tile(const Epilogue& e, std::size_t m, std::size_t n, const EpilogueTile<Acc>& t) {
+  const Steps<Arch, kActivation, Acc> steps(e);
+  std::size_t j = 0;
+  for (; j + 16 <= t.count; j += 16)
+    columns<Arch, kActivation, Acc, true>(steps, e, m, n + j, t, t.acc + j, 16);
+  if (j < t.count) columns<Arch, kActivation, Acc, false>(steps, e, m, n + j, t, t.acc + j, t.count - j);
 }
 
 template <class Arch, class Acc>
-void row_of(const Epilogue& e, std::size_t m, std::size_t n, const Acc* acc, std::size_t count) {
-  generic::with_activation(e.activation, [&]<Activation kActivation>() { row<Arch, kActivation>(e, m, n, acc, count); });
+void tile_of(const Epilogue& e, std::size_t m, std::size_t n, const EpilogueTile<Acc>& t) {
+  generic::with_activation(e.activation, [&]<Activation kActivation>() { tile<Arch, kActivation, Acc>(e, m, n, t); });
 }
 
 }  // namespace epilogue_detail
 
+template <class Arch, class Acc>
+void epilogue_rows(const Epilogue& e, std::size_t m, std::size_t n, const EpilogueTile<Acc>& t) {
+  if constexpr (std::is_same_v<Acc, std::int32_t>) {
+    if (e.output_kind == OutputKind::s32) {
+      std::int32_t* y = static_cast<std::int32_t*>(e.y) + m * e.y_stride + n;
+      for (std::size_t r = 0; r < t.rows; ++r)
+        std::memcpy(y + r * e.y_stride, t.acc + r * t.stride, t.count * sizeof(std::int32_t));
+      return;
+    }
+  }
+  epilogue_detail::tile_of<Arch, Acc>(e, m, n, t);
+}
+
 template <class Arch>
 void epilogue_row(const Epilogue& e, std::size_t m, std::size_t n, const float* acc, std::size_t count) {
-  epilogue_detail::row_of<Arch>(e, m, n, acc, count);
+  epilogue_rows<Arch, float>(e, m, n, {acc, 0, 1, count});
 }
 
 template <class Arch>
 void epilogue_row(const Epilogue& e, std::size_t m, std::size_t n, const std::int32_t* acc, std::size_t count) {
-  if (e.output_kind == OutputKind::s32) {
-    std::memcpy(static_cast<std::int32_t*>(e.y) + m * e.y_stride + n, acc, count * sizeof(std::int32_t));
-    return;
-  }
-  epilogue_detail::row_of<Arch>(e, m, n, acc, count);
+  epilogue_rows<Arch, std::int32_t>(e, m, n, {acc, 0, 1, count});
 }
 
 template <class Arch>
@@ -114,7 +172,7 @@ void epilogue_row_s64(const Epilogue& e, std::size_t m, std::size_t n, const std
     } else {
       float rounded[kPiece];
       for (std::size_t i = 0; i < piece; ++i) rounded[i] = static_cast<float>(acc[j + i]);
-      epilogue_detail::row_of<Arch>(e, m, n + j, rounded, piece);
+      epilogue_row<Arch>(e, m, n + j, rounded, piece);
     }
   }
 }

@@ -62,16 +62,15 @@ void centred_row_sums(const BlockU8S8& b, std::int64_t* sums) {
 template <class Arch, class Sum>
 void finish_tile(const BlockU8S8& b, const TileU8S8& t, std::size_t first_row, std::size_t rows, std::size_t width,
                  Sum* acc, const std::int64_t* row_sums) {
-  for (std::size_t r = 0; r < rows; ++r, acc += width) {
-    if (b.w_zero_points != nullptr) {
-      const Sum row_sum = static_cast<Sum>(row_sums[first_row + r]);
-      for (std::size_t j = 0; j < t.columns; ++j) acc[j] -= static_cast<Sum>(b.w_zero_points[t.n + j]) * row_sum;
-    }
-    if constexpr (std::is_same_v<Sum, std::int32_t>) {
-      epilogue_row<Arch>(*b.epilogue, t.m + r, t.n, acc, t.columns);
-    } else {
-      epilogue_row_s64<Arch>(*b.epilogue, t.m + r, t.n, acc, t.columns);
-    }
+  for (std::size_t r = 0; b.w_zero_points != nullptr && r < rows; ++r) {
+    const Sum row_sum = static_cast<Sum>(row_sums[first_row + r]);
+    for (std::size_t j = 0; j < t.columns; ++j)
+      acc[r * width + j] -= static_cast<Sum>(b.w_zero_points[t.n + j]) * row_sum;
+  }
+  if constexpr (std::is_same_v<Sum, std::int32_t>) {
+    epilogue_rows<Arch, Sum>(*b.epilogue, t.m, t.n, {acc, width, rows, t.columns});
+  } else {
+    for (std::size_t r = 0; r < rows; ++r) epilogue_row_s64<Arch>(*b.epilogue, t.m + r, t.n, acc + r * width, t.columns);
   }
 }
 

@@ -55,9 +55,7 @@ struct VectorIo<Avx2::f32> {
     return _mm256_and_si256(_mm256_cvtps_epi32(r), _mm256_castps_si256(ordered));
   }
   // min(max(r, lo), hi), NaN stays NaN (the second operand of vmaxps, vminps).
-  static F clamp(F r, float lo, float hi) {
-    return _mm256_min_ps(_mm256_set1_ps(hi), _mm256_max_ps(_mm256_set1_ps(lo), r));
-  }
+  static F clamp(F r, F lo, F hi) { return _mm256_min_ps(hi, _mm256_max_ps(lo, r)); }
 };
 
 #ifdef __AVX512F__
@@ -83,9 +81,7 @@ struct VectorIo<xsimd::batch<float, xsimd::avx512bw>> {
   static F to_float(Int v) { return _mm512_cvtepi32_ps(v); }
   static Int add(Int v, std::int32_t c) { return _mm512_add_epi32(v, _mm512_set1_epi32(c)); }
   static Int round(F r) { return _mm512_maskz_cvtps_epi32(_mm512_cmp_ps_mask(r, r, _CMP_ORD_Q), r); }
-  static F clamp(F r, float lo, float hi) {
-    return _mm512_min_ps(_mm512_set1_ps(hi), _mm512_max_ps(_mm512_set1_ps(lo), r));
-  }
+  static F clamp(F r, F lo, F hi) { return _mm512_min_ps(hi, _mm512_max_ps(lo, r)); }
 };
 #endif
 
