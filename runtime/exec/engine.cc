@@ -8,17 +8,30 @@
 
 namespace fold8::exec {
 
-// Engines share C++ types with the runtime: the compiler's date of this file tells builds apart well enough, since a
-// change of those types rebuilds it.
-const char* const kEngineAbi = FOLD8_VERSION " " __VERSION__;
-
 namespace {
 
 constexpr const char* kOnednnLibrary = "libfold8_onednn.so";
 
+// The folder of the library or program this code is in: engines are installed beside it.
+std::string own_folder() {
+  Dl_info info{};
+  if (::dladdr(reinterpret_cast<const void*>(&own_folder), &info) == 0 || info.dli_fname == nullptr) return "";
+  const std::string path = info.dli_fname;
+  const std::size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "" : path.substr(0, slash + 1);
+}
+
+// Never unloaded: plans keep its steps.
+void* open_library(const std::string& name) {
+  const std::string folder = own_folder();
+  if (!folder.empty())
+    for (const char* beside : {"", "../lib/"})
+      if (void* handle = ::dlopen((folder + beside + name).c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
+  return ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);      // the loader's own paths
+}
+
 Result<const Engine*> load(const char* library) {
-  // Never unloaded: plans keep its steps.
-  void* handle = ::dlopen(library, RTLD_NOW | RTLD_LOCAL);
+  void* handle = open_library(library);
   if (handle == nullptr)
     return unsupported("engine 'onednn' is not installed (" + std::string(::dlerror()) + "); use engine 'fold8'");
   const auto* entry = static_cast<const EngineEntry*>(::dlsym(handle, "fold8_engine_entry"));

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "runtime/core/result.h"
+#include "runtime/kernels/kernel_table.h"
 #include "runtime/ops/op_impl.h"
 
 namespace fold8::exec {
@@ -24,9 +25,9 @@ Result<const Engine*> find_engine(const std::string& name);
 // What an engine library exports: extern "C" const fold8::exec::EngineEntry fold8_engine_entry.
 // Engine and runtime share C++ types, so both must come from the same build of fold8.
 struct EngineEntry {
-  const char* abi = nullptr;                      // kEngineAbi of the build
+  const char* abi = nullptr;                      // kEngineAbi
   Result<const Engine*> (*create)(const kernels::Target& target) = nullptr;
 };
-extern const char* const kEngineAbi;
+inline constexpr const char* kEngineAbi = "fold8 engine 1, " __VERSION__;   // count up with every change of Step or Op
 
 }  // namespace fold8::exec

@@ -19,25 +19,27 @@ auto with_memory_errors(F f) -> decltype(f()) {
 
 }  // namespace
 
+Result<std::shared_ptr<const Model>> Model::make(graph::Graph g, std::size_t file_bytes) {
+  FOLD8_CHECK_OK(graph::verify(g));
+  FOLD8_CHECK_OK(check_packed(g));
+  FOLD8_CHECK_OK(infer_types(g));
+  std::shared_ptr<Model> model(new Model());
+  FOLD8_TRY(model->target_, kernels::select_target());
+  FOLD8_TRY(model->order_, g.topological_order());
+  model->graph_ = std::move(g);
+  model->file_bytes_ = file_bytes;
+  return std::shared_ptr<const Model>(std::move(model));
+}
+
 Result<std::shared_ptr<const Model>> Model::from_graph(graph::Graph g) {
-  return with_memory_errors([&]() -> Result<std::shared_ptr<const Model>> {
-    FOLD8_CHECK_OK(graph::verify(g));
-    FOLD8_CHECK_OK(infer_types(g));
-    FOLD8_CHECK_OK(check_packed(g));
-    std::shared_ptr<Model> model(new Model());
-    FOLD8_TRY(model->target_, kernels::select_target());
-    FOLD8_TRY(model->order_, g.topological_order());
-    model->graph_ = std::move(g);
-    return std::shared_ptr<const Model>(std::move(model));
-  });
+  return with_memory_errors([&] { return make(std::move(g), 0); });
 }
 
 Result<std::shared_ptr<const Model>> Model::load(const std::string& path, Verify verify) {
   return with_memory_errors([&]() -> Result<std::shared_ptr<const Model>> {
     FOLD8_TRY(format::Loaded loaded, format::read_file(path, verify == Verify::full));
-    auto model = from_graph(std::move(loaded.graph));
+    auto model = make(std::move(loaded.graph), loaded.file_bytes);
     if (!model.ok()) return in_context("'" + path + "'", std::move(model).error());
-    const_cast<Model&>(**model).file_bytes_ = loaded.file_bytes;   // not shared yet
     return model;
   });
 }

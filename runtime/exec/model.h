@@ -29,6 +29,7 @@ class Model {
 
  private:
   Model() = default;
+  static Result<std::shared_ptr<const Model>> make(graph::Graph g, std::size_t file_bytes);
   graph::Graph graph_;
   const kernels::Target* target_ = nullptr;
   std::vector<graph::NodeId> order_;
