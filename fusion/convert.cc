@@ -52,7 +52,9 @@ class Converter {
 
   Status run_stage(const std::string& name, const Stage& passes, Graph& g) {
     const Clock clock(*this, name);
-    FOLD8_TRY(Tally tally, fusion::run(passes, g));
+    Context context;
+    context.keep_input_affine = !options_.float_only;       // it becomes part of the input quantizer
+    FOLD8_TRY(Tally tally, fusion::run(passes, g, context));
     remember(tally.declined, summary_.declined);
     return ok_status();
   }
