@@ -77,6 +77,7 @@ template <class Arch, int kRows, bool kExpanded>
       const __m256i a = _mm256_set1_epi32(pair);
       acc[r][0] = _mm256_add_epi32(acc[r][0], _mm256_madd_epi16(a, w0));
       acc[r][1] = _mm256_add_epi32(acc[r][1], _mm256_madd_epi16(a, w1));
+      asm("" : "+x"(acc[r][0]), "+x"(acc[r][1]));  // else g++ adds the products of two steps first, and spills them
     }
   };
   const auto load = [](const std::int8_t* p) __attribute__((always_inline)) {
