@@ -10,9 +10,11 @@ namespace fold8::kernels::simd {
 inline constexpr std::size_t kDepthwisePixels = 8;     // outputs of a line at once, at most
 inline constexpr std::size_t kDepthwiseChannels = 256;  // channels before the epilogue runs
 
-// Outputs 0 .. U-1 of a line, channels 0 .. cols-1; all distances in floats, all taps inside the input.
+// Outputs 0 .. U-1 of a line, channels 0 .. cols-1; all distances in floats.
 struct DepthwiseTile {
-  const float* x = nullptr;      // first tap of output 0
+  const float* x = nullptr;      // first tap of output 0; KW > 0: pixel 0 of the input line under the first tap
+  std::int64_t first = 0;        // KW > 0: the pixel under the first tap of output 0, perhaps outside ...
+  std::int64_t width = 0;        // ... [0, width)
   std::size_t x_tap[3] = {};     // from tap to tap along an axis
   std::size_t x_output = 0;      // from output to output
   const float* w = nullptr;      // first tap
@@ -23,7 +25,8 @@ struct DepthwiseTile {
   const StoreF32* store = nullptr;  // finish in registers instead
 };
 
-// KW, S: taps along the line and stride where they are known (dilation 1), so that neighbours share loads; else 0.
+// KW, S: taps along the line and stride where they are known (dilation 1): neighbours share loads, and pixels outside
+// the line are left out. KW = 0: any, with all taps inside.
 // kWhole: a whole vector of channels, else `left` of them.
 template <class Arch, int U, int KW, int S, bool kWhole>
 [[gnu::always_inline]] inline void depthwise_line(const DepthwiseTile& t, const float* x, const float* w, std::size_t left,
@@ -39,7 +42,8 @@ template <class Arch, int U, int KW, int S, bool kWhole>
     for (int k = 0; k < KW; ++k) wv[k] = batch::load_unaligned(w + static_cast<std::size_t>(k) * t.w_tap[2]);
 #pragma GCC unroll 32
     for (int i = 0; i < (U - 1) * S + KW; ++i) {
-      const batch xv = load(x + static_cast<std::size_t>(i) * t.x_tap[2]);
+      if (static_cast<std::uint64_t>(t.first + i) >= static_cast<std::uint64_t>(t.width)) continue;
+      const batch xv = load(x + static_cast<std::size_t>(t.first + i) * t.x_tap[2]);
 #pragma GCC unroll 8
       for (int k = 0; k < KW; ++k)
         if (i >= k && (i - k) % S == 0 && (i - k) / S < U)
@@ -81,72 +85,113 @@ void depthwise_tile(const DepthwiseTile& t) {
 }
 
 template <class Arch, int KW, int S>
-void depthwise_pixels(const DepthwiseTile& t, std::size_t pixels) {
+void depthwise_pixels(const DepthwiseTile& t, std::int64_t pixels) {
   if (pixels == 8) return depthwise_tile<Arch, 8, KW, S>(t);
+  if (pixels == 7) return depthwise_tile<Arch, 7, KW, S>(t);
   if (pixels == 4) return depthwise_tile<Arch, 4, KW, S>(t);
   if (pixels == 2) return depthwise_tile<Arch, 2, KW, S>(t);
   return depthwise_tile<Arch, 1, KW, S>(t);
 }
 
+// How many of `left` outputs to take: a size depthwise_pixels has, 14 = 7 + 7.
 template <class Arch>
-void depthwise_any(const DepthwiseTile& t, std::size_t pixels, std::int64_t stride) {
-  const bool plain = t.x_output == static_cast<std::size_t>(stride) * t.x_tap[2];
-  if (plain && t.taps[2] == 3 && stride == 1) return depthwise_pixels<Arch, 3, 1>(t, pixels);
-  if (plain && t.taps[2] == 3 && stride == 2) return depthwise_pixels<Arch, 3, 2>(t, pixels);
-  if (plain && t.taps[2] == 5 && stride == 1) return depthwise_pixels<Arch, 5, 1>(t, pixels);
-  if (plain && t.taps[2] == 5 && stride == 2) return depthwise_pixels<Arch, 5, 2>(t, pixels);
-  return depthwise_pixels<Arch, 0, 1>(t, pixels);
+inline std::int64_t depthwise_step(std::int64_t left) {
+  if (left == 7 || left == 14) return 7;
+  return left >= 8 ? 8 : left >= 4 ? 4 : left >= 2 ? 2 : 1;
 }
 
-// One output line, or a part of it: outputs [begin, end) along the last axis.
 template <class Arch>
-void depthwise_outputs(const DepthwiseF32Args& args, std::int64_t line, std::int64_t begin, std::int64_t end) {
-  const ConvShape& s = args.shape;
-  const std::size_t channels = static_cast<std::size_t>(s.in_channels);
-  const std::size_t w_stride = (channels + kPanelF32 - 1) / kPanelF32 * kPanelF32;
-  const std::int64_t o1 = line % s.out[1], o0 = line / s.out[1] % s.out[0], b = line / (s.out[1] * s.out[0]);
-  const std::int64_t i0 = o0 * s.stride[0] - s.pad_begin[0], i1 = o1 * s.stride[1] - s.pad_begin[1];
-  const Span k0 = inside<Arch>(i0, s.kernel[0], s.dilation[0], s.in[0]);
-  const Span k1 = inside<Arch>(i1, s.kernel[1], s.dilation[1], s.in[1]);
-  alignas(64) float acc[kDepthwisePixels * kDepthwiseChannels];
-  DepthwiseTile t;
-  t.acc = acc;
-  t.taps[0] = k0.size();
-  t.taps[1] = k1.size();
-  t.x_tap[2] = static_cast<std::size_t>(s.dilation[2]) * args.x_stride;
-  t.x_tap[1] = static_cast<std::size_t>(s.dilation[1] * s.in[2]) * args.x_stride;
-  t.x_tap[0] = static_cast<std::size_t>(s.dilation[0] * s.in[1] * s.in[2]) * args.x_stride;
-  t.x_output = static_cast<std::size_t>(s.stride[2]) * args.x_stride;
-  t.w_tap[2] = w_stride;
-  t.w_tap[1] = w_stride * static_cast<std::size_t>(s.kernel[2]);
-  t.w_tap[0] = t.w_tap[1] * static_cast<std::size_t>(s.kernel[1]);
-  for (std::int64_t o = begin, pixels = 1; o < end; o += pixels) {
-    const std::int64_t i2 = o * s.stride[2] - s.pad_begin[2];
-    const Span k2 = inside<Arch>(i2, s.kernel[2], s.dilation[2], s.in[2]);
-    pixels = 1;  // doubled while all its windows are whole along the line
-    while (k2.size() == s.kernel[2] && pixels < static_cast<std::int64_t>(kDepthwisePixels) && o + 2 * pixels <= end &&
-           i2 + (2 * pixels - 1) * s.stride[2] + (s.kernel[2] - 1) * s.dilation[2] < s.in[2])
-      pixels *= 2;
-    t.taps[2] = k2.size();
-    if (k0.size() * k1.size() == 0) t.taps[2] = 0;
-    const std::int64_t d = i0 + k0.begin * s.dilation[0], h = i1 + k1.begin * s.dilation[1];
-    const std::int64_t first = ((b * s.in[0] + d) * s.in[1] + h) * s.in[2] + i2 + k2.begin * s.dilation[2];
-    for (std::size_t c = 0; c < channels; c += kDepthwiseChannels) {
-      t.cols = channels - c < kDepthwiseChannels ? channels - c : kDepthwiseChannels;
-      const bool any = t.taps[2] > 0;
-      t.x = any ? args.x + static_cast<std::size_t>(first) * args.x_stride + c : args.x;
-      t.w = args.w + c + static_cast<std::size_t>(k0.begin) * t.w_tap[0] +
-            static_cast<std::size_t>(k1.begin) * t.w_tap[1] + static_cast<std::size_t>(k2.begin) * t.w_tap[2];
-      StoreF32 store;
-      t.store = make_store_f32<Arch>(args.epilogue, c, t.cols, store) ? &store : nullptr;
-      store.m = static_cast<std::size_t>(line * s.out[2] + o);
-      depthwise_any<Arch>(t, static_cast<std::size_t>(pixels), s.stride[2]);
-      if (t.store) continue;
-      finish_f32<Arch>(args.epilogue, {static_cast<std::size_t>(line * s.out[2] + o), nullptr,
-                                       static_cast<std::size_t>(pixels), c, t.cols, acc, kDepthwiseChannels});
+using depthwise_pixels_fn = void(const DepthwiseTile& t, std::int64_t pixels);
+
+// The body for kernels it knows, or null.
+template <class Arch>
+depthwise_pixels_fn<Arch>* depthwise_known(const ConvShape& s) {
+  if (s.dilation[2] != 1) return nullptr;
+  if (s.kernel[2] == 3 && s.stride[2] == 1) return &depthwise_pixels<Arch, 3, 1>;
+  if (s.kernel[2] == 3 && s.stride[2] == 2) return &depthwise_pixels<Arch, 3, 2>;
+  if (s.kernel[2] == 5 && s.stride[2] == 1) return &depthwise_pixels<Arch, 5, 1>;
+  if (s.kernel[2] == 5 && s.stride[2] == 2) return &depthwise_pixels<Arch, 5, 2>;
+  return nullptr;
+}
+
+template <class Arch>
+class DepthwiseLine {
+ public:
+  DepthwiseLine(const DepthwiseF32Args& args, std::int64_t line)
+      : args_(args), s_(args.shape), line_(line), channels_(static_cast<std::size_t>(s_.in_channels)),
+        known_(depthwise_known<Arch>(s_)) {
+    const std::int64_t o1 = line % s_.out[1], o0 = line / s_.out[1] % s_.out[0], b = line / (s_.out[1] * s_.out[0]);
+    const std::int64_t i0 = o0 * s_.stride[0] - s_.pad_begin[0], i1 = o1 * s_.stride[1] - s_.pad_begin[1];
+    const Span k0 = inside<Arch>(i0, s_.kernel[0], s_.dilation[0], s_.in[0]);
+    const Span k1 = inside<Arch>(i1, s_.kernel[1], s_.dilation[1], s_.in[1]);
+    t_.acc = acc_;
+    t_.taps[0] = k0.size();
+    t_.taps[1] = k1.size();
+    t_.width = s_.in[2];
+    t_.x_tap[2] = static_cast<std::size_t>(s_.dilation[2]) * args.x_stride;
+    t_.x_tap[1] = static_cast<std::size_t>(s_.dilation[1] * s_.in[2]) * args.x_stride;
+    t_.x_tap[0] = static_cast<std::size_t>(s_.dilation[0] * s_.in[1] * s_.in[2]) * args.x_stride;
+    t_.x_output = static_cast<std::size_t>(s_.stride[2]) * args.x_stride;
+    t_.w_tap[2] = (channels_ + kPanelF32 - 1) / kPanelF32 * kPanelF32;
+    t_.w_tap[1] = t_.w_tap[2] * static_cast<std::size_t>(s_.kernel[2]);
+    t_.w_tap[0] = t_.w_tap[1] * static_cast<std::size_t>(s_.kernel[1]);
+    x_ = args.x;
+    w_ = args.w;
+    empty_ = k0.size() == 0 || k1.size() == 0;
+    if (empty_) return;
+    const std::int64_t d = i0 + k0.begin * s_.dilation[0], h = i1 + k1.begin * s_.dilation[1];
+    x_ += static_cast<std::size_t>(((b * s_.in[0] + d) * s_.in[1] + h) * s_.in[2]) * args.x_stride;
+    w_ += static_cast<std::size_t>(k0.begin) * t_.w_tap[0] + static_cast<std::size_t>(k1.begin) * t_.w_tap[1];
+  }
+
+  // Outputs [begin, end) along the line.
+  void run(std::int64_t begin, std::int64_t end) {
+    for (std::int64_t o = begin, pixels = 1; o < end; o += pixels) {
+      t_.first = o * s_.stride[2] - s_.pad_begin[2];
+      if (known_) {
+        pixels = depthwise_step<Arch>(end - o);
+        outputs(o, pixels, x_, w_, known_);
+        continue;
+      }
+      const Span k = inside<Arch>(t_.first, s_.kernel[2], s_.dilation[2], s_.in[2]);
+      pixels = 1;  // doubled while all its windows are whole along the line
+      while (k.size() == s_.kernel[2] && pixels < static_cast<std::int64_t>(kDepthwisePixels) && o + 2 * pixels <= end &&
+             t_.first + (2 * pixels - 1) * s_.stride[2] + (s_.kernel[2] - 1) * s_.dilation[2] < s_.in[2])
+        pixels *= 2;
+      t_.taps[2] = empty_ ? 0 : k.size();
+      const std::size_t skip = t_.taps[2] > 0 ? static_cast<std::size_t>(t_.first + k.begin * s_.dilation[2]) : 0;
+      outputs(o, pixels, x_ + skip * args_.x_stride, w_ + static_cast<std::size_t>(k.begin) * t_.w_tap[2],
+              &depthwise_pixels<Arch, 0, 1>);
     }
   }
-}
+
+ private:
+  void outputs(std::int64_t o, std::int64_t pixels, const float* x, const float* w, depthwise_pixels_fn<Arch>* body) {
+    const std::size_t m = static_cast<std::size_t>(line_ * s_.out[2] + o);
+    for (std::size_t c = 0; c < channels_; c += kDepthwiseChannels) {
+      t_.cols = channels_ - c < kDepthwiseChannels ? channels_ - c : kDepthwiseChannels;
+      t_.x = x + c;
+      t_.w = w + c;
+      StoreF32 store;
+      t_.store = make_store_f32<Arch>(args_.epilogue, c, t_.cols, store) ? &store : nullptr;
+      store.m = m;
+      body(t_, pixels);
+      if (t_.store) continue;
+      finish_f32<Arch>(args_.epilogue, {m, nullptr, static_cast<std::size_t>(pixels), c, t_.cols, acc_, kDepthwiseChannels});
+    }
+  }
+
+  const DepthwiseF32Args& args_;
+  const ConvShape& s_;
+  const std::int64_t line_;
+  const std::size_t channels_;
+  depthwise_pixels_fn<Arch>* const known_;
+  DepthwiseTile t_;
+  const float* x_;
+  const float* w_;
+  bool empty_;  // padding only
+  alignas(64) float acc_[kDepthwisePixels * kDepthwiseChannels];
+};
 
 template <class Arch>
 void depthwise_f32(const DepthwiseF32Args& args) {
@@ -154,7 +199,7 @@ void depthwise_f32(const DepthwiseF32Args& args) {
   const std::int64_t end = static_cast<std::int64_t>(args.row_end);
   for (std::int64_t m = static_cast<std::int64_t>(args.row_begin); m < end;) {
     const std::int64_t line = m / width, stop = (line + 1) * width < end ? (line + 1) * width : end;
-    depthwise_outputs<Arch>(args, line, m - line * width, stop - line * width);
+    DepthwiseLine<Arch>(args, line).run(m - line * width, stop - line * width);
     m = stop;
   }
 }

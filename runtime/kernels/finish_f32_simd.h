@@ -51,7 +51,7 @@ void finish_rows_f32(const Epilogue& e, const FinishF32& f) {
         const float* residual = static_cast<const float*>(e.residual) + m * e.residual_stride + f.n + j;
         r = Lanes<batch>::fma(Io::load(residual, left), batch(e.residual_scale), r);
       }
-      if constexpr (kClip) r = epilogue_activate<Activation::clip, batch>(r, e.a, e.b);
+      if constexpr (kClip) r = generic::clip(r, batch(e.a), batch(e.b));
       Io::store(static_cast<float*>(e.y) + m * e.y_stride + f.n + j, r, left);
     }
   }

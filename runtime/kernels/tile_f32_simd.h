@@ -4,7 +4,7 @@
 
 #include <cstddef>
 
-#include "runtime/kernels/epilogue_activation.h"
+#include "runtime/kernels/activation_generic.h"
 #include "runtime/kernels/lanes_simd.h"
 #include "runtime/kernels/pack_f32.h"
 
@@ -61,7 +61,7 @@ template <class Arch, int R, int kCols>
       v = v + offset[j];
       if (s.residual)
         v = Lanes<batch>::fma(batch::load_unaligned(s.residual + m * s.residual_stride + n), batch(s.residual_scale), v);
-      if (s.clip) v = epilogue_activate<Activation::clip, batch>(v, s.a, s.b);
+      if (s.clip) v = generic::clip(v, batch(s.a), batch(s.b));
       v.store_unaligned(s.y + m * s.y_stride + n);
     }
   }
