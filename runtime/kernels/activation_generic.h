@@ -1,4 +1,5 @@
-// The activations of runtime/core/activation.h, operation by operation; F is float or a batch (see math_generic.h).
+// The activations of runtime/core/activation.h, operation by operation; F is float or a batch (see
+// math_generic.h).
 #pragma once
 
 #include "runtime/core/activation.h"
@@ -56,34 +57,56 @@ inline F activate(F r, F a, F b) {
 template <class Function>
 inline void with_activation(Activation kind, Function&& f) {
   switch (kind) {
-    case Activation::none: return f.template operator()<Activation::none>();
-    case Activation::clip: return f.template operator()<Activation::clip>();
-    case Activation::leaky_relu: return f.template operator()<Activation::leaky_relu>();
-    case Activation::hard_sigmoid: return f.template operator()<Activation::hard_sigmoid>();
-    case Activation::hard_swish: return f.template operator()<Activation::hard_swish>();
-    case Activation::sigmoid: return f.template operator()<Activation::sigmoid>();
-    case Activation::silu: return f.template operator()<Activation::silu>();
-    case Activation::tanh: return f.template operator()<Activation::tanh>();
-    case Activation::gelu_erf: return f.template operator()<Activation::gelu_erf>();
-    case Activation::gelu_tanh: return f.template operator()<Activation::gelu_tanh>();
-    case Activation::elu: return f.template operator()<Activation::elu>();
+    case Activation::none:
+      return f.template operator()<Activation::none>();
+    case Activation::clip:
+      return f.template operator()<Activation::clip>();
+    case Activation::leaky_relu:
+      return f.template operator()<Activation::leaky_relu>();
+    case Activation::hard_sigmoid:
+      return f.template operator()<Activation::hard_sigmoid>();
+    case Activation::hard_swish:
+      return f.template operator()<Activation::hard_swish>();
+    case Activation::sigmoid:
+      return f.template operator()<Activation::sigmoid>();
+    case Activation::silu:
+      return f.template operator()<Activation::silu>();
+    case Activation::tanh:
+      return f.template operator()<Activation::tanh>();
+    case Activation::gelu_erf:
+      return f.template operator()<Activation::gelu_erf>();
+    case Activation::gelu_tanh:
+      return f.template operator()<Activation::gelu_tanh>();
+    case Activation::elu:
+      return f.template operator()<Activation::elu>();
   }
 }
 
 template <class F>
 inline F apply(Activation kind, F a, F b, F r) {
   switch (kind) {
-    case Activation::none: return r;
-    case Activation::clip: return activate<Activation::clip>(r, a, b);
-    case Activation::leaky_relu: return activate<Activation::leaky_relu>(r, a, b);
-    case Activation::hard_sigmoid: return activate<Activation::hard_sigmoid>(r, a, b);
-    case Activation::hard_swish: return activate<Activation::hard_swish>(r, a, b);
-    case Activation::sigmoid: return activate<Activation::sigmoid>(r, a, b);
-    case Activation::silu: return activate<Activation::silu>(r, a, b);
-    case Activation::tanh: return activate<Activation::tanh>(r, a, b);
-    case Activation::gelu_erf: return activate<Activation::gelu_erf>(r, a, b);
-    case Activation::gelu_tanh: return activate<Activation::gelu_tanh>(r, a, b);
-    case Activation::elu: return activate<Activation::elu>(r, a, b);
+    case Activation::none:
+      return r;
+    case Activation::clip:
+      return activate<Activation::clip>(r, a, b);
+    case Activation::leaky_relu:
+      return activate<Activation::leaky_relu>(r, a, b);
+    case Activation::hard_sigmoid:
+      return activate<Activation::hard_sigmoid>(r, a, b);
+    case Activation::hard_swish:
+      return activate<Activation::hard_swish>(r, a, b);
+    case Activation::sigmoid:
+      return activate<Activation::sigmoid>(r, a, b);
+    case Activation::silu:
+      return activate<Activation::silu>(r, a, b);
+    case Activation::tanh:
+      return activate<Activation::tanh>(r, a, b);
+    case Activation::gelu_erf:
+      return activate<Activation::gelu_erf>(r, a, b);
+    case Activation::gelu_tanh:
+      return activate<Activation::gelu_tanh>(r, a, b);
+    case Activation::elu:
+      return activate<Activation::elu>(r, a, b);
   }
   return r;
 }

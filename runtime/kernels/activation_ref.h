@@ -5,6 +5,8 @@
 
 namespace fold8::kernels {
 
-inline float apply(Activation kind, float a, float b, float r) { return generic::apply<float>(kind, a, b, r); }
+inline float apply(Activation kind, float a, float b, float r) {
+  return generic::apply<float>(kind, a, b, r);
+}
 
 }  // namespace fold8::kernels

@@ -1,5 +1,6 @@
-// apply(kind, a, b, r) for batches, the same bits as activation_ref.h. For inner loops: generic::with_activation and
-// generic::activate<kind>, which branch once outside the loop. Include only from *_simd.h.
+// apply(kind, a, b, r) for batches, the same bits as activation_ref.h. For inner loops:
+// generic::with_activation and generic::activate<kind>, which branch once outside the loop. Include
+// only from *_simd.h.
 #pragma once
 
 #include "runtime/kernels/activation_generic.h"

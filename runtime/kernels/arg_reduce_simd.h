@@ -32,12 +32,14 @@ inline void arg_columns(const float* x, const ArgReduceArgs& args, std::int64_t*
   std::int64_t at[16] = {};
   for (std::size_t j = 1; j < args.axis; ++j) {
     const V v = load<Arch>(x + j * args.inner, n);
-    const unsigned v_nan = Memory16<Arch>::any_mask(Lanes<V>::is_nan(v)), b_nan = Memory16<Arch>::any_mask(Lanes<V>::is_nan(best));
+    const unsigned v_nan = Memory16<Arch>::any_mask(Lanes<V>::is_nan(v)),
+                   b_nan = Memory16<Arch>::any_mask(Lanes<V>::is_nan(best));
     const unsigned beyond = Memory16<Arch>::any_mask(kind == ReduceKind::max ? v > best : v < best);
     const unsigned equal = Memory16<Arch>::any_mask(v == best) | (v_nan & b_nan);
     const unsigned better = beyond | (v_nan & ~b_nan) | (args.select_last ? equal : 0u);
     if (better == 0) continue;
-    for (unsigned rest = better; rest != 0; rest &= rest - 1) at[__builtin_ctz(rest)] = static_cast<std::int64_t>(j);
+    for (unsigned rest = better; rest != 0; rest &= rest - 1)
+      at[__builtin_ctz(rest)] = static_cast<std::int64_t>(j);
     best = Reducer<Arch, kind>::step(best, v);
   }
   int lanes = 16;
@@ -53,7 +55,9 @@ inline void arg_run(const ArgReduceArgs& args) {
     if (args.inner == 1)
       index[0] = arg_row<Arch, kind>(x, args.axis, args.select_last);
     else
-      for_steps<Arch>(args.inner, [&](std::size_t i, auto n) { arg_columns<Arch, kind>(x + i, args, index + i, n); });
+      for_steps<Arch>(args.inner, [&](std::size_t i, auto n) {
+        arg_columns<Arch, kind>(x + i, args, index + i, n);
+      });
   }
 }
 

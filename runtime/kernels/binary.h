@@ -1,13 +1,16 @@
-// Elementwise functions of two tensors with broadcasting; f32 arithmetic, u8 or f32 operands and results.
+// Elementwise functions of two tensors with broadcasting; f32 arithmetic, u8 or f32 operands and
+// results.
 //   operand f32:  p = a[..]                 operand u8:  p = f32(a[..] - zero_point) * scale
-//   t = act(f(p, q))                        f one IEEE operation (pow: see binary_generic.h), act as in epilogue.h
-//   y = t  if y is not null;  u8 output = quantize(t) (quantize.h) if out_q is not null
+//   t = act(f(p, q))                        f one IEEE operation (pow: see binary_generic.h), act
+//   as in epilogue.h y = t  if y is not null;  u8 output = quantize(t) (quantize.h) if out_q is not
+//   null
 // min, max: NaN wins; max(-0, +0) = +0, min(-0, +0) = -0. prelu: p < 0 ? q * p : p.
 // mod: fmod(p, q), exact, sign of p.
 //
-// Shape: up to kMaxBinaryRank extents, outermost first; strides in elements, 0 along broadcast axes, any value
-// otherwise. The result is dense, row-major. Only output elements [begin, end) (row-major index) are computed, so
-// threads share one set of arguments. y may be an operand that is dense and not broadcast.
+// Shape: up to kMaxBinaryRank extents, outermost first; strides in elements, 0 along broadcast
+// axes, any value otherwise. The result is dense, row-major. Only output elements [begin, end)
+// (row-major index) are computed, so threads share one set of arguments. y may be an operand that
+// is dense and not broadcast.
 #pragma once
 
 #include <cstddef>
@@ -20,14 +23,22 @@ namespace fold8::kernels {
 inline constexpr int kMaxBinaryRank = 8;
 
 enum class BinaryKind : std::uint8_t {  // append only
-  add = 0, sub = 1, mul = 2, div = 3, pow = 4, min = 5, max = 6, prelu = 7, mod = 8,
+  add = 0,
+  sub = 1,
+  mul = 2,
+  div = 3,
+  pow = 4,
+  min = 5,
+  max = 6,
+  prelu = 7,
+  mod = 8,
 };
 
 struct BinaryOperand {
-  const float* f32 = nullptr;            // exactly one of f32 and u8
+  const float* f32 = nullptr;  // exactly one of f32 and u8
   const std::uint8_t* u8 = nullptr;
-  float scale = 1;                       // u8 only
-  std::int32_t zero_point = 0;           // u8 only
+  float scale = 1;              // u8 only
+  std::int32_t zero_point = 0;  // u8 only
   std::ptrdiff_t stride[kMaxBinaryRank] = {};
 };
 
@@ -48,10 +59,10 @@ struct BinaryArgs {
 using binary_fn = void(const BinaryArgs& args);
 
 // u8 with u8 to u8, the scales folded into two (add) or one (mul) multipliers at convert time:
-//   add: r = fma(f32(qa - za), m_a, f32(qb - zb) * m_b)       m_a = f32(double(s_a) / s_y), m_b likewise
-//   mul: r = f32((qa - za) * (qb - zb)) * m_a                 m_a = f32(double(s_a) * s_b / s_y)
-//   r = min(max(r, lo), hi)                                   a fused clip (bounds in units of s_y); -inf, +inf if none
-//   y = round_half_even(min(max(r, -z), 255 - z)) + z
+//   add: r = fma(f32(qa - za), m_a, f32(qb - zb) * m_b)       m_a = f32(double(s_a) / s_y), m_b
+//   likewise mul: r = f32((qa - za) * (qb - zb)) * m_a                 m_a = f32(double(s_a) * s_b
+//   / s_y) r = min(max(r, lo), hi)                                   a fused clip (bounds in units
+//   of s_y); -inf, +inf if none y = round_half_even(min(max(r, -z), 255 - z)) + z
 enum class BinaryU8Kind : std::uint8_t { add = 0, mul = 1 };
 
 struct BinaryU8Args {
@@ -78,7 +89,7 @@ struct AffineArgs {
   std::size_t outer = 0, channels = 0, inner = 1;
   const float* x = nullptr;
   const float* m = nullptr;
-  const float* b = nullptr;      // null stands for +0
+  const float* b = nullptr;  // null stands for +0
   Activation activation = Activation::none;
   float act_a = 0, act_b = 0;
   float* y = nullptr;

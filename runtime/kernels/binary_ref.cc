@@ -7,7 +7,8 @@ namespace fold8::kernels::reference {
 namespace {
 
 // Offset in an operand of output element i: its row-major index taken apart axis by axis.
-std::ptrdiff_t offset_of(std::size_t i, int rank, const std::size_t* shape, const std::ptrdiff_t* stride) {
+std::ptrdiff_t offset_of(std::size_t i, int rank, const std::size_t* shape,
+                         const std::ptrdiff_t* stride) {
   std::ptrdiff_t offset = 0;
   for (int axis = rank - 1; axis >= 0; --axis) {
     offset += static_cast<std::ptrdiff_t>(i % shape[axis]) * stride[axis];
@@ -23,15 +24,24 @@ float value_of(const BinaryOperand& operand, std::ptrdiff_t offset) {
 
 float combine(BinaryKind kind, float p, float q) {
   switch (kind) {
-    case BinaryKind::add: return p + q;
-    case BinaryKind::sub: return p - q;
-    case BinaryKind::mul: return p * q;
-    case BinaryKind::div: return p / q;
-    case BinaryKind::pow: return pow_scalar(p, q);
-    case BinaryKind::min: return generic::min(p, q);
-    case BinaryKind::max: return generic::max(p, q);
-    case BinaryKind::prelu: return p < 0 ? q * p : p;
-    case BinaryKind::mod: return mod_scalar(p, q);
+    case BinaryKind::add:
+      return p + q;
+    case BinaryKind::sub:
+      return p - q;
+    case BinaryKind::mul:
+      return p * q;
+    case BinaryKind::div:
+      return p / q;
+    case BinaryKind::pow:
+      return pow_scalar(p, q);
+    case BinaryKind::min:
+      return generic::min(p, q);
+    case BinaryKind::max:
+      return generic::max(p, q);
+    case BinaryKind::prelu:
+      return p < 0 ? q * p : p;
+    case BinaryKind::mod:
+      return mod_scalar(p, q);
   }
   return p;
 }
@@ -50,11 +60,13 @@ void binary(const BinaryArgs& args) {
 
 void binary_u8(const BinaryU8Args& args) {
   for (std::size_t i = args.begin; i < args.end; ++i) {
-    const std::int32_t p = args.a[offset_of(i, args.rank, args.shape, args.a_stride)] - args.a_zero_point;
-    const std::int32_t q = args.b[offset_of(i, args.rank, args.shape, args.b_stride)] - args.b_zero_point;
-    float r = args.kind == BinaryU8Kind::add
-                  ? __builtin_fmaf(static_cast<float>(p), args.m_a, static_cast<float>(q) * args.m_b)
-                  : static_cast<float>(p * q) * args.m_a;
+    const std::int32_t p =
+        args.a[offset_of(i, args.rank, args.shape, args.a_stride)] - args.a_zero_point;
+    const std::int32_t q =
+        args.b[offset_of(i, args.rank, args.shape, args.b_stride)] - args.b_zero_point;
+    float r = args.kind == BinaryU8Kind::add ? __builtin_fmaf(static_cast<float>(p), args.m_a,
+                                                              static_cast<float>(q) * args.m_b)
+                                             : static_cast<float>(p * q) * args.m_a;
     r = generic::clip(r, args.lo, args.hi);
     args.y[i] = static_cast<std::uint8_t>(round_clamped(r, args.y_zero_point, 0, 255));
   }

@@ -16,11 +16,13 @@ inline void for_rows(const Broadcast& plan, std::size_t begin, std::size_t end, 
   BroadcastCursor cursor = seek(plan, begin);
   const int middle = plan.rank - 2;
   while (begin < end) {
-    const std::size_t left = end - begin, n = row - cursor.column < left ? row - cursor.column : left;
+    const std::size_t left = end - begin,
+                      n = row - cursor.column < left ? row - cursor.column : left;
     const auto column = static_cast<std::ptrdiff_t>(cursor.column);
     f(begin, n, cursor.a + column * a_step, cursor.b + column * b_step);
     begin += n;
-    if (middle >= 0 && cursor.index[middle] + 1 < plan.shape[middle]) {   // next_row, without the call
+    if (middle >= 0 &&
+        cursor.index[middle] + 1 < plan.shape[middle]) {  // next_row, without the call
       ++cursor.index[middle];
       cursor.a += plan.a_stride[middle];
       cursor.b += plan.b_stride[middle];
@@ -50,7 +52,8 @@ FOLD8_INLINE I16<Arch> load_step(const std::uint8_t* p, std::ptrdiff_t step, N n
 }
 
 template <class Arch, class N>
-FOLD8_INLINE V16<Arch> load_operand(const BinaryOperand& o, std::ptrdiff_t at, std::ptrdiff_t step, N n) {
+FOLD8_INLINE V16<Arch> load_operand(const BinaryOperand& o, std::ptrdiff_t at, std::ptrdiff_t step,
+                                    N n) {
   if (o.f32 != nullptr) return load_step<Arch>(o.f32 + at, step, n);
   const I16<Arch> q = load_step<Arch>(o.u8 + at, step, n);
   return Lanes<V16<Arch>>::to_float(q - I16<Arch>(o.zero_point)) * V16<Arch>(o.scale);
@@ -96,67 +99,109 @@ FOLD8_INLINE V16<Arch> combine(V16<Arch> p, V16<Arch> q, int n) {
 template <class Arch, BinaryKind kind>
 inline void binary_run(const BinaryArgs& args, const Broadcast& plan) {
   const std::ptrdiff_t sa = plan.a_stride[plan.rank - 1], sb = plan.b_stride[plan.rank - 1];
-  const bool plain = args.a.f32 != nullptr && args.b.f32 != nullptr && args.activation == Activation::none &&
-                     args.q == nullptr && sa + sb <= 2 && sa >= 0 && sa <= 1 && sb >= 0;
-  for_rows<Arch>(plan, args.begin, args.end, [&](std::size_t at, std::size_t n, std::ptrdiff_t a_at, std::ptrdiff_t b_at) {
-    float* y = args.y + at;
-    const float *a = args.a.f32 + a_at, *b = args.b.f32 + b_at;
-    if (plain && sa == 1 && sb == 1) {
-      for_steps<Arch>(n, [&](std::size_t j, auto m) {
-        store<Arch>(y + j, m, combine<kind, Arch>(load<Arch>(a + j, m), load<Arch>(b + j, m), count(m)));
+  const bool plain = args.a.f32 != nullptr && args.b.f32 != nullptr &&
+                     args.activation == Activation::none && args.q == nullptr && sa + sb <= 2 &&
+                     sa >= 0 && sa <= 1 && sb >= 0;
+  for_rows<Arch>(
+      plan, args.begin, args.end,
+      [&](std::size_t at, std::size_t n, std::ptrdiff_t a_at, std::ptrdiff_t b_at) {
+        float* y = args.y + at;
+        const float *a = args.a.f32 + a_at, *b = args.b.f32 + b_at;
+        if (plain && sa == 1 && sb == 1) {
+          for_steps<Arch>(n, [&](std::size_t j, auto m) {
+            store<Arch>(y + j, m,
+                        combine<kind, Arch>(load<Arch>(a + j, m), load<Arch>(b + j, m), count(m)));
+          });
+        } else if (plain && sa == 1 && sb == 0) {
+          const V16<Arch> q(*b);
+          for_steps<Arch>(n, [&](std::size_t j, auto m) {
+            store<Arch>(y + j, m, combine<kind, Arch>(load<Arch>(a + j, m), q, count(m)));
+          });
+        } else if (args.a.u8 != nullptr && args.b.f32 != nullptr && sa == 1 && sb == 1 &&
+                   args.y == nullptr) {
+          // A quantized map times the f32 gate of a squeeze-excitation block.
+          const StoreF32U8<Arch> write(nullptr, args.q, args.q_scale, args.q_zero_point);
+          const I16<Arch> zero(args.a.zero_point);
+          const V16<Arch> scale(args.a.scale);
+          const std::uint8_t* codes = args.a.u8 + a_at;
+          for_steps<Arch>(n, [&](std::size_t j, auto m) {
+            const V16<Arch> p =
+                Lanes<V16<Arch>>::to_float(load_u8<Arch>(codes + j, m) - zero) * scale;
+            const V16<Arch> t = combine<kind, Arch>(p, load<Arch>(b + j, m), count(m));
+            write(at + j, m, finish<Arch>(args.activation, args.act_a, args.act_b, t));
+          });
+        } else {
+          const StoreF32U8<Arch> write(args.y, args.q, args.q_scale, args.q_zero_point);
+          for_steps<Arch>(n, [&](std::size_t j, auto m) {
+            const auto step = static_cast<std::ptrdiff_t>(j);
+            const V16<Arch> t =
+                combine<kind, Arch>(load_operand<Arch>(args.a, a_at + step * sa, sa, m),
+                                    load_operand<Arch>(args.b, b_at + step * sb, sb, m), count(m));
+            write(at + j, m, finish<Arch>(args.activation, args.act_a, args.act_b, t));
+          });
+        }
       });
-    } else if (plain && sa == 1 && sb == 0) {
-      const V16<Arch> q(*b);
-      for_steps<Arch>(n, [&](std::size_t j, auto m) {
-        store<Arch>(y + j, m, combine<kind, Arch>(load<Arch>(a + j, m), q, count(m)));
-      });
-    } else {
-      const StoreF32U8<Arch> write(args.y, args.q, args.q_scale, args.q_zero_point);
-      for_steps<Arch>(n, [&](std::size_t j, auto m) {
-        const auto step = static_cast<std::ptrdiff_t>(j);
-        const V16<Arch> t = combine<kind, Arch>(load_operand<Arch>(args.a, a_at + step * sa, sa, m),
-                                          load_operand<Arch>(args.b, b_at + step * sb, sb, m), count(m));
-        write(at + j, m, finish<Arch>(args.activation, args.act_a, args.act_b, t));
-      });
-    }
-  });
 }
 
 template <class Arch>
 void binary(const BinaryArgs& args) {
   const Broadcast plan = collapse(args.rank, args.shape, args.a.stride, args.b.stride);
   switch (args.kind) {
-    case BinaryKind::add: return binary_run<Arch, BinaryKind::add>(args, plan);
-    case BinaryKind::sub: return binary_run<Arch, BinaryKind::sub>(args, plan);
-    case BinaryKind::mul: return binary_run<Arch, BinaryKind::mul>(args, plan);
-    case BinaryKind::div: return binary_run<Arch, BinaryKind::div>(args, plan);
-    case BinaryKind::pow: return binary_run<Arch, BinaryKind::pow>(args, plan);
-    case BinaryKind::min: return binary_run<Arch, BinaryKind::min>(args, plan);
-    case BinaryKind::max: return binary_run<Arch, BinaryKind::max>(args, plan);
-    case BinaryKind::prelu: return binary_run<Arch, BinaryKind::prelu>(args, plan);
-    case BinaryKind::mod: return binary_run<Arch, BinaryKind::mod>(args, plan);
+    case BinaryKind::add:
+      return binary_run<Arch, BinaryKind::add>(args, plan);
+    case BinaryKind::sub:
+      return binary_run<Arch, BinaryKind::sub>(args, plan);
+    case BinaryKind::mul:
+      return binary_run<Arch, BinaryKind::mul>(args, plan);
+    case BinaryKind::div:
+      return binary_run<Arch, BinaryKind::div>(args, plan);
+    case BinaryKind::pow:
+      return binary_run<Arch, BinaryKind::pow>(args, plan);
+    case BinaryKind::min:
+      return binary_run<Arch, BinaryKind::min>(args, plan);
+    case BinaryKind::max:
+      return binary_run<Arch, BinaryKind::max>(args, plan);
+    case BinaryKind::prelu:
+      return binary_run<Arch, BinaryKind::prelu>(args, plan);
+    case BinaryKind::mod:
+      return binary_run<Arch, BinaryKind::mod>(args, plan);
   }
 }
 
-template <class Arch>
-void binary_u8(const BinaryU8Args& args) {
+template <class Arch, BinaryU8Kind kind>
+inline void binary_u8_run(const BinaryU8Args& args) {
   using V = V16<Arch>;
   using L = Lanes<V>;
   const Broadcast plan = collapse(args.rank, args.shape, args.a_stride, args.b_stride);
   const std::ptrdiff_t sa = plan.a_stride[plan.rank - 1], sb = plan.b_stride[plan.rank - 1];
   const I16<Arch> za(args.a_zero_point), zb(args.b_zero_point);
-  const V m_a(args.m_a), m_b(args.m_b), lo(args.lo), hi(args.hi);
-  const RoundClamped<Arch> round(args.y_zero_point, 0, 255);
-  const bool add = args.kind == BinaryU8Kind::add;
-  for_rows<Arch>(plan, args.begin, args.end, [&](std::size_t at, std::size_t n, std::ptrdiff_t a_at, std::ptrdiff_t b_at) {
-    for_steps<Arch>(n, [&](std::size_t j, auto m) {
-      const auto step = static_cast<std::ptrdiff_t>(j);
-      const I16<Arch> p = load_step<Arch>(args.a + a_at + step * sa, sa, m) - za;
-      const I16<Arch> q = load_step<Arch>(args.b + b_at + step * sb, sb, m) - zb;
-      const V r = add ? L::fma(L::to_float(p), m_a, L::to_float(q) * m_b) : L::to_float(p * q) * m_a;
-      store_u8<Arch>(args.y + at + j, m, round(generic::clip(r, lo, hi)));
-    });
-  });
+  const V m_a(args.m_a), m_b(args.m_b);
+  RoundClamped<Arch> round(args.y_zero_point, 0, 255);
+  // Both clamps as one: no bound of the fused clip reaches beyond the codes.
+  const V lowest = round.lo;
+  round.lo = L::max(lowest, V(args.lo));
+  round.hi = L::max(lowest, L::min(round.hi, V(args.hi)));
+  for_rows<Arch>(
+      plan, args.begin, args.end,
+      [&](std::size_t at, std::size_t n, std::ptrdiff_t a_at, std::ptrdiff_t b_at) {
+        for_steps<Arch>(n, [&](std::size_t j, auto m) FOLD8_INLINE_LAMBDA {
+          const auto step = static_cast<std::ptrdiff_t>(j);
+          const V p = L::to_float(load_step<Arch>(args.a + a_at + step * sa, sa, m) - za);
+          const V q = L::to_float(load_step<Arch>(args.b + b_at + step * sb, sb, m) - zb);
+          V r;
+          if constexpr (kind == BinaryU8Kind::add)
+            r = L::fma(p, m_a, q * m_b);
+          else
+            r = (p * q) * m_a;  // the product of two codes is exact in f32
+          store_u8<Arch>(args.y + at + j, m, round(r));
+        });
+      });
+}
+
+template <class Arch>
+void binary_u8(const BinaryU8Args& args) {
+  if (args.kind == BinaryU8Kind::add) return binary_u8_run<Arch, BinaryU8Kind::add>(args);
+  binary_u8_run<Arch, BinaryU8Kind::mul>(args);
 }
 
 template <class Arch>

@@ -2,7 +2,8 @@
 
 namespace fold8::kernels {
 
-Broadcast collapse(int rank, const std::size_t* shape, const std::ptrdiff_t* a, const std::ptrdiff_t* b) noexcept {
+Broadcast collapse(int rank, const std::size_t* shape, const std::ptrdiff_t* a,
+                   const std::ptrdiff_t* b) noexcept {
   Broadcast plan;
   int n = 0;
   for (int i = 0; i < rank; ++i) {

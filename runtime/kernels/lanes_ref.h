@@ -1,5 +1,6 @@
-// The words math_generic.h and activation_generic.h are written in, for one float at a time. lanes_simd.h has the
-// same words for a batch. Each is exactly one IEEE operation or a bit operation, so both give the same bits.
+// The words math_generic.h and activation_generic.h are written in, for one float at a time.
+// lanes_simd.h has the same words for a batch. Each is exactly one IEEE operation or a bit
+// operation, so both give the same bits.
 #pragma once
 
 #include <bit>
@@ -21,7 +22,7 @@ struct Lanes<float> {
   static float floor(float a) { return __builtin_floorf(a); }
   static float ceil(float a) { return __builtin_ceilf(a); }
   static float trunc(float a) { return __builtin_truncf(a); }
-  static float round(float a) { return __builtin_rintf(a); }   // half to even: MXCSR at its default
+  static float round(float a) { return __builtin_rintf(a); }  // half to even: MXCSR at its default
   static Int bits(float a) { return std::bit_cast<Int>(a); }
   static float from_bits(Int a) { return std::bit_cast<float>(a); }
   static Int to_int(float a) { return a == a ? static_cast<Int>(a) : 0; }  // |a| < 2^31; NaN: any

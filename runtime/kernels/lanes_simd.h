@@ -27,7 +27,8 @@ struct Lanes<Avx2::f32> {
   static F min(F a, F b) { return _mm256_min_ps(a, b); }
   static F max(F a, F b) { return _mm256_max_ps(a, b); }
   static F scale2(F a, F n) {
-    const __m256i k = _mm256_cvttps_epi32(n), h = _mm256_srai_epi32(k, 1), bias = _mm256_set1_epi32(127);
+    const __m256i k = _mm256_cvttps_epi32(n), h = _mm256_srai_epi32(k, 1),
+                  bias = _mm256_set1_epi32(127);
     const __m256i g = _mm256_sub_epi32(k, h);
     const F p = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(h, bias), 23));
     const F q = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(g, bias), 23));
@@ -42,13 +43,17 @@ struct Lanes<Avx512Vnni::f32> {
   using Int = Avx512Vnni::s32;
   using Mask = xsimd::batch_bool<float, Avx512Vnni::xsimd_arch>;
   static F fma(F a, F b, F c) { return _mm512_fmadd_ps(a, b, c); }
-  static F select(Mask m, F a, F b) { return _mm512_mask_blend_ps(static_cast<__mmask16>(m.data), b, a); }
+  static F select(Mask m, F a, F b) {
+    return _mm512_mask_blend_ps(static_cast<__mmask16>(m.data), b, a);
+  }
   static Mask is_nan(F a) { return _mm512_cmp_ps_mask(a, a, _CMP_UNORD_Q); }
   static F sqrt(F a) { return _mm512_sqrt_ps(a); }
   static F floor(F a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC); }
   static F ceil(F a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC); }
   static F trunc(F a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC); }
-  static F round(F a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+  static F round(F a) {
+    return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  }
   static Int bits(F a) { return _mm512_castps_si512(a); }
   static F from_bits(Int a) { return _mm512_castsi512_ps(a); }
   static Int to_int(F a) { return _mm512_cvttps_epi32(a); }

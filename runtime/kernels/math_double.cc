@@ -14,7 +14,9 @@ constexpr double kLn2High = 0x1.62e42feep-1, kLn2Low = 0x1.a39ef35793c76p-33;  /
 std::uint64_t bits(double x) { return std::bit_cast<std::uint64_t>(x); }
 double magnitude(double x) { return std::bit_cast<double>(bits(x) & ~(1ull << 63)); }
 double with_sign_of(double m, double s) { return (bits(s) >> 63) ? -m : m; }
-double power_of_two(int e) { return std::bit_cast<double>(static_cast<std::uint64_t>(e + 1023) << 52); }
+double power_of_two(int e) {
+  return std::bit_cast<double>(static_cast<std::uint64_t>(e + 1023) << 52);
+}
 double scale2(double x, int n) {  // |n| <= 2044, rounded once
   const int h = n / 2;
   return x * power_of_two(h) * power_of_two(n - h);
@@ -22,7 +24,9 @@ double scale2(double x, int n) {  // |n| <= 2044, rounded once
 double nearest(double x) { return __builtin_rint(x); }
 
 // a + b and a * b without any rounding, as high + low.
-struct Double2 { double high, low; };
+struct Double2 {
+  double high, low;
+};
 Double2 two_sum(double a, double b) {
   const double s = a + b, t = s - a;
   return {s, (a - (s - t)) + (b - t)};
@@ -42,14 +46,16 @@ double exp_sum(double x, double low) {
   const double small = low - n * kLn2Low;
   const double r = high + small, rest = (high - r) + small;
   double p = 1.0 / 6227020800.0;  // Taylor: |r| < 0.347, the next term is below 2^-60
-  constexpr double kInverse[] = {1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880, 1.0 / 40320,
-                                 1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24, 1.0 / 6, 0.5};
+  constexpr double kInverse[] = {
+      1.0 / 479001600, 1.0 / 39916800, 1.0 / 3628800, 1.0 / 362880, 1.0 / 40320, 1.0 / 5040,
+      1.0 / 720,       1.0 / 120,      1.0 / 24,      1.0 / 6,      0.5};
   for (double c : kInverse) p = p * r + c;
   const double tail = r * r * p + rest * (1 + r);
   return scale2(1 + (r + tail), static_cast<int>(n));
 }
 
-// log(x) as an unevaluated sum, x > 0 and finite: x = 2^e m, s = (m - 1) / (m + 1), log m = 2 atanh(s).
+// log(x) as an unevaluated sum, x > 0 and finite: x = 2^e m, s = (m - 1) / (m + 1), log m = 2
+// atanh(s).
 Double2 log_sum(double x) {
   int e = 0;
   if (x < 0x1p-1022) x *= 0x1p54, e = -54;
@@ -57,7 +63,7 @@ Double2 log_sum(double x) {
   e += static_cast<int>(b >> 52) - 1023;
   double m = std::bit_cast<double>((b & 0xfffffffffffffull) | 0x3ff0000000000000ull);
   if (m > 1.4142135623730951) m *= 0.5, ++e;
-  const double f = m - 1;                          // exact
+  const double f = m - 1;  // exact
   const Double2 d = two_sum(2.0, f);
   const double s = f / d.high;
   const double s_low = (__builtin_fma(-s, d.high, f) - s * d.low) / d.high;
@@ -196,7 +202,9 @@ double atan_f64(double x) {
   const double a = magnitude(x);
   const bool inverted = a > 1;
   double t = inverted ? 1 / a : a, factor = 1;
-  while (t > 0.2) t = t / (1 + __builtin_sqrt(1 + t * t)), factor *= 2;  // atan t = 2 atan(t / (1 + sqrt(1 + t^2)))
+  while (t > 0.2)
+    t = t / (1 + __builtin_sqrt(1 + t * t)),
+    factor *= 2;  // atan t = 2 atan(t / (1 + sqrt(1 + t^2)))
   const double z = t * t;
   double p = 0;
   for (int k = 25; k >= 3; k -= 2) p = 1.0 / k - z * p;
@@ -216,8 +224,8 @@ double acos_f64(double x) {
   return 2 * atan_f64(__builtin_sqrt((1 - x) / (1 + x)));
 }
 
-// Below 2.5 the series 2/sqrt(pi) e^(-x^2) sum of 2^n x^(2n+1) / (2n+1)!!, all terms positive; above it the
-// continued fraction of erfc.
+// Below 2.5 the series 2/sqrt(pi) e^(-x^2) sum of 2^n x^(2n+1) / (2n+1)!!, all terms positive;
+// above it the continued fraction of erfc.
 double erf_f64(double x) {
   if (x != x) return x;
   const double a = magnitude(x);

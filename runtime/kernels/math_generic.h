@@ -1,6 +1,7 @@
-// f32 functions as fixed sequences of IEEE operations (+ - * / sqrt fma, one rounding each) and bit operations,
-// written once for one float and for batches: F is float (lanes_ref.h) or a batch (lanes_simd.h). That is the
-// numeric contract: every target computes the same bits. NaN in gives NaN out everywhere.
+// f32 functions as fixed sequences of IEEE operations (+ - * / sqrt fma, one rounding each) and bit
+// operations, written once for one float and for batches: F is float (lanes_ref.h) or a batch
+// (lanes_simd.h). That is the numeric contract: every target computes the same bits. NaN in gives
+// NaN out everywhere.
 #pragma once
 
 #include "runtime/kernels/lanes_ref.h"
@@ -13,7 +14,7 @@ inline F max(F a, F b) {
   using L = Lanes<F>;
   // Where a == b only the sign of a zero can differ: and keeps -0 only if both have it.
   const F tie = L::from_bits(L::bits(a) & L::bits(b));
-  const F m = L::select(a == b, tie, L::max(a, b));   // b if a is NaN or b is
+  const F m = L::select(a == b, tie, L::max(a, b));  // b if a is NaN or b is
   return L::select(L::is_nan(a), a, m);
 }
 template <class F>
@@ -37,7 +38,8 @@ inline F neg(F x) {
 template <class F>
 inline F with_sign_of(F magnitude, F sign) {  // magnitude >= +0
   using L = Lanes<F>;
-  return L::from_bits(L::bits(magnitude) | (L::bits(sign) & typename L::Int(std::int32_t(0x80000000))));
+  return L::from_bits(L::bits(magnitude) |
+                      (L::bits(sign) & typename L::Int(std::int32_t(0x80000000))));
 }
 
 // e^x, at most 1.1 ulp; overflow to inf above 88.72, gradual underflow to 0 below -103.97.
@@ -47,7 +49,7 @@ inline F exp(F x) {
   using L = Lanes<F>;
   const F c = L::max(F(-104.0f), L::min(F(89.0f), x));
   const F n = L::round(c * F(0x1.715476p+0f));
-  F r = L::fma(n, F(-0x1.62e400p-1f), c);   // ln2 in two parts; n times the first is exact
+  F r = L::fma(n, F(-0x1.62e400p-1f), c);  // ln2 in two parts; n times the first is exact
   r = L::fma(n, F(-0x1.7f7d1cp-20f), r);
   F p = F(0x1.6a23cep-10f);
   p = L::fma(p, r, F(0x1.123a20p-7f));

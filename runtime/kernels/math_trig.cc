@@ -1,4 +1,5 @@
-// Sine, cosine, tangent in double over the whole range: the argument is reduced by exact integer arithmetic.
+// Sine, cosine, tangent in double over the whole range: the argument is reduced by exact integer
+// arithmetic.
 #include <bit>
 #include <cstdint>
 
@@ -19,11 +20,12 @@ constexpr std::uint64_t kTwoOverPi[] = {
 };
 
 struct Reduced {
-  int quadrant;       // of 4
-  double high, low;   // in [-pi/4, pi/4]
+  int quadrant;      // of 4
+  double high, low;  // in [-pi/4, pi/4]
 };
 
-// Word i (64 bits) of the fraction of 2/pi that starts at bit `from`; bits before the binary point are 0.
+// Word i (64 bits) of the fraction of 2/pi that starts at bit `from`; bits before the binary point
+// are 0.
 std::uint64_t word_at(int from) {
   std::uint64_t w[2];
   const int first = from >> 6, shift = from & 63;
@@ -34,19 +36,22 @@ std::uint64_t word_at(int from) {
   return shift == 0 ? w[0] : (w[0] << shift) | (w[1] >> (64 - shift));
 }
 
-// x = 2^e m, m an integer of 53 bits. x * 2/pi modulo 4 needs of 2/pi only the bits from 2^(1-e) down; with 192 of
-// them the fraction keeps 128 - 53 correct bits below the point. |x| > pi/4, finite.
+// x = 2^e m, m an integer of 53 bits. x * 2/pi modulo 4 needs of 2/pi only the bits from 2^(1-e)
+// down; with 192 of them the fraction keeps 128 - 53 correct bits below the point. |x| > pi/4,
+// finite.
 Reduced reduce(double x) {
   const std::uint64_t b = std::bit_cast<std::uint64_t>(x);
   const int e = static_cast<int>((b >> 52) & 2047) - 1075;
   const std::uint64_t m = (b & 0xfffffffffffffull) | (1ull << 52);
-  // P = m * W, W = 192 bits of 2/pi, the first of weight 2^(1-e): P 2^-190 = x * 2/pi modulo 4, kept in 192 bits.
+  // P = m * W, W = 192 bits of 2/pi, the first of weight 2^(1-e): P 2^-190 = x * 2/pi modulo 4,
+  // kept in 192 bits.
   const int from = e - 2;
   const std::uint64_t w0 = word_at(from), w1 = word_at(from + 64), w2 = word_at(from + 128);
   const U128 p2 = static_cast<U128>(m) * w2;
   const U128 p1 = static_cast<U128>(m) * w1 + static_cast<std::uint64_t>(p2 >> 64);
   const std::uint64_t top = m * w0 + static_cast<std::uint64_t>(p1 >> 64);
-  const U128 all = (static_cast<U128>(top) << 64) | static_cast<std::uint64_t>(p1);  // 2 integer bits, 126 of fraction
+  const U128 all = (static_cast<U128>(top) << 64) |
+                   static_cast<std::uint64_t>(p1);  // 2 integer bits, 126 of fraction
   int quadrant = static_cast<int>(all >> 126);
   U128 fraction = all << 2;
   bool negative = false;
@@ -55,8 +60,10 @@ Reduced reduce(double x) {
     fraction = -fraction;
     negative = true;
   }
-  const double f_high = static_cast<double>(static_cast<std::uint64_t>(fraction >> 75)) * 0x1p-53;   // 53 bits, exact
-  const double f_low = static_cast<double>(static_cast<std::uint64_t>((fraction << 53) >> 64)) * 0x1p-117;
+  const double f_high =
+      static_cast<double>(static_cast<std::uint64_t>(fraction >> 75)) * 0x1p-53;  // 53 bits, exact
+  const double f_low =
+      static_cast<double>(static_cast<std::uint64_t>((fraction << 53) >> 64)) * 0x1p-117;
   const double half_pi = 0x1.921fb54442d18p+0, half_pi_low = 0x1.1a62633145c07p-54;
   const double r = f_high * half_pi;
   double low = __builtin_fma(f_high, half_pi, -r) + (f_high * half_pi_low + f_low * half_pi);
@@ -67,8 +74,9 @@ Reduced reduce(double x) {
 }
 
 double sin_part(double r, double low) {
-  constexpr double kRatio[] = {-1.0 / (19 * 18), -1.0 / (17 * 16), -1.0 / (15 * 14), -1.0 / (13 * 12), -1.0 / (11 * 10),
-                               -1.0 / (9 * 8), -1.0 / (7 * 6), -1.0 / (5 * 4), -1.0 / (3 * 2)};
+  constexpr double kRatio[] = {-1.0 / (19 * 18), -1.0 / (17 * 16), -1.0 / (15 * 14),
+                               -1.0 / (13 * 12), -1.0 / (11 * 10), -1.0 / (9 * 8),
+                               -1.0 / (7 * 6),   -1.0 / (5 * 4),   -1.0 / (3 * 2)};
   const double z = r * r;
   double p = 0;
   for (double c : kRatio) p = (1 + p) * (z * c);
@@ -76,8 +84,9 @@ double sin_part(double r, double low) {
 }
 
 double cos_part(double r, double low) {
-  constexpr double kRatio[] = {-1.0 / (18 * 17), -1.0 / (16 * 15), -1.0 / (14 * 13), -1.0 / (12 * 11),
-                               -1.0 / (10 * 9), -1.0 / (8 * 7), -1.0 / (6 * 5), -1.0 / (4 * 3)};
+  constexpr double kRatio[] = {-1.0 / (18 * 17), -1.0 / (16 * 15), -1.0 / (14 * 13),
+                               -1.0 / (12 * 11), -1.0 / (10 * 9),  -1.0 / (8 * 7),
+                               -1.0 / (6 * 5),   -1.0 / (4 * 3)};
   const double z = r * r;
   double p = 0;
   for (double c : kRatio) p = (1 + p) * (z * c);

@@ -5,12 +5,14 @@ namespace fold8::kernels::reference {
 namespace {
 
 std::size_t at(const NormChannelsArgs& args, std::size_t n, std::size_t c, std::size_t s) {
-  return args.channels_last ? (n * args.spatial + s) * args.channels + c : (n * args.channels + c) * args.spatial + s;
+  return args.channels_last ? (n * args.spatial + s) * args.channels + c
+                            : (n * args.channels + c) * args.spatial + s;
 }
 
 // Samples [begin, end), channels of group g: each channel's chain, then the channels.
 template <class Step>
-float group_sum(const NormChannelsArgs& args, std::size_t begin, std::size_t end, std::size_t g, Step&& step) {
+float group_sum(const NormChannelsArgs& args, std::size_t begin, std::size_t end, std::size_t g,
+                Step&& step) {
   const std::size_t width = args.channels / args.groups;
   float total = 0;
   for (std::size_t c = g * width; c < (g + 1) * width; ++c) {
@@ -22,13 +24,16 @@ float group_sum(const NormChannelsArgs& args, std::size_t begin, std::size_t end
   return total;
 }
 
-void normalize(const NormChannelsArgs& args, std::size_t begin, std::size_t end, std::size_t g, std::size_t slot) {
+void normalize(const NormChannelsArgs& args, std::size_t begin, std::size_t end, std::size_t g,
+               std::size_t slot) {
   const std::size_t width = args.channels / args.groups;
   const float d = static_cast<float>((end - begin) * width * args.spatial);
   float mu = group_sum(args, begin, end, g, [](float sum, float x) { return sum + x; }) / d;
   mu = mu + group_sum(args, begin, end, g, [mu](float sum, float x) { return sum + (x - mu); }) / d;
   const float var =
-      group_sum(args, begin, end, g, [mu](float sum, float x) { return __builtin_fmaf(x - mu, x - mu, sum); }) / d;
+      group_sum(args, begin, end, g,
+                [mu](float sum, float x) { return __builtin_fmaf(x - mu, x - mu, sum); }) /
+      d;
   const float r = 1.0f / __builtin_sqrtf(var + args.epsilon);
   if (args.mean_out != nullptr) args.mean_out[slot] = mu;
   if (args.variance_out != nullptr) args.variance_out[slot] = var;

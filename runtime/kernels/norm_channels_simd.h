@@ -7,30 +7,35 @@ namespace fold8::kernels::simd {
 
 // Sixteen (or n) neighbouring channels at position s of a sample, whatever the layout.
 template <class Arch, class N>
-inline V16<Arch> load_channels(const NormChannelsArgs& args, const float* sample, std::size_t c, std::size_t s, N n) {
+inline V16<Arch> load_channels(const NormChannelsArgs& args, const float* sample, std::size_t c,
+                               std::size_t s, N n) {
   if (args.channels_last) return load<Arch>(sample + s * args.channels + c, n);
   alignas(64) float t[16] = {};
-  for (int i = 0; i < count(n); ++i) t[i] = sample[(c + static_cast<std::size_t>(i)) * args.spatial + s];
+  for (int i = 0; i < count(n); ++i)
+    t[i] = sample[(c + static_cast<std::size_t>(i)) * args.spatial + s];
   return Memory16<Arch>::load(t);
 }
 
-// sums[c] = the chain of channel c: step(acc, x, mean of c). Each lane is one channel, so each chain is in order.
+// sums[c] = the chain of channel c: step(acc, x, mean of c). Each lane is one channel, so each
+// chain is in order.
 template <class Arch, class Step>
-inline void channel_chains(const NormChannelsArgs& args, std::size_t begin, std::size_t end, const float* mean,
-                           float* sums, Step&& step) {
+inline void channel_chains(const NormChannelsArgs& args, std::size_t begin, std::size_t end,
+                           const float* mean, float* sums, Step&& step) {
   using V = V16<Arch>;
   for_steps<Arch>(args.channels, [&](std::size_t c, auto n) {
     V acc(0.0f);
     const V mu = mean != nullptr ? load<Arch>(mean + c, n) : V(0.0f);
     for (std::size_t b = begin; b < end; ++b) {
       const float* sample = args.x + b * args.channels * args.spatial;
-      for (std::size_t s = 0; s < args.spatial; ++s) acc = step(acc, load_channels<Arch>(args, sample, c, s, n), mu);
+      for (std::size_t s = 0; s < args.spatial; ++s)
+        acc = step(acc, load_channels<Arch>(args, sample, c, s, n), mu);
     }
     store<Arch>(sums + c, n, acc);
   });
 }
 
-// Channel sums to the mean of each group, written to every channel of the group: finish(c, sum / d).
+// Channel sums to the mean of each group, written to every channel of the group: finish(c, sum /
+// d).
 template <class Finish>
 inline void group_means(const NormChannelsArgs& args, const float* sums, float d, Finish&& finish) {
   const std::size_t width = args.channels / args.groups;
@@ -54,7 +59,8 @@ struct ChannelScale {
 };
 
 template <class Arch>
-inline void write_channels_last(const NormChannelsArgs& args, std::size_t sample, const float* mean, const float* r) {
+inline void write_channels_last(const NormChannelsArgs& args, std::size_t sample, const float* mean,
+                                const float* r) {
   using V = V16<Arch>;
   const StoreF32U8<Arch> write(args.y, args.q, args.q_scale, args.q_zero_point);
   const ChannelScale<Arch> scale{args.gamma, args.beta};
@@ -67,7 +73,8 @@ inline void write_channels_last(const NormChannelsArgs& args, std::size_t sample
       for (int i = 0; i < count(n); ++i) t[i] = p[(c + static_cast<std::size_t>(i)) / width];
       return Memory16<Arch>::load(t);
     };
-    const V g = parameter(args.gamma), b = parameter(args.beta), mu = load<Arch>(mean + c, n), f = load<Arch>(r + c, n);
+    const V g = parameter(args.gamma), b = parameter(args.beta), mu = load<Arch>(mean + c, n),
+            f = load<Arch>(r + c, n);
     for (std::size_t s = 0; s < args.spatial; ++s) {
       const std::size_t at = (sample * args.spatial + s) * args.channels + c;
       write(at, n, scale((load<Arch>(args.x + at, n) - mu) * f, g, b));
@@ -76,14 +83,16 @@ inline void write_channels_last(const NormChannelsArgs& args, std::size_t sample
 }
 
 template <class Arch>
-inline void write_channels_first(const NormChannelsArgs& args, std::size_t sample, const float* mean, const float* r) {
+inline void write_channels_first(const NormChannelsArgs& args, std::size_t sample,
+                                 const float* mean, const float* r) {
   using V = V16<Arch>;
   const StoreF32U8<Arch> write(args.y, args.q, args.q_scale, args.q_zero_point);
   const ChannelScale<Arch> scale{args.gamma, args.beta};
   for (std::size_t c = 0; c < args.channels; ++c) {
     const std::size_t p = args.per_group ? c / (args.channels / args.groups) : c;
     const std::size_t at = (sample * args.channels + c) * args.spatial;
-    const V g(args.gamma != nullptr ? args.gamma[p] : 0.0f), b(args.beta != nullptr ? args.beta[p] : 0.0f);
+    const V g(args.gamma != nullptr ? args.gamma[p] : 0.0f),
+        b(args.beta != nullptr ? args.beta[p] : 0.0f);
     const V mu(mean[c]), f(r[c]);
     for_steps<Arch>(args.spatial, [&](std::size_t s, auto n) {
       write(at + s, n, scale((load<Arch>(args.x + at + s, n) - mu) * f, g, b));
@@ -93,16 +102,20 @@ inline void write_channels_first(const NormChannelsArgs& args, std::size_t sampl
 
 // Samples [begin, end) share their statistics; slot is where the first group's are reported.
 template <class Arch>
-inline void normalize_samples(const NormChannelsArgs& args, std::size_t begin, std::size_t end, std::size_t slot) {
+inline void normalize_samples(const NormChannelsArgs& args, std::size_t begin, std::size_t end,
+                              std::size_t slot) {
   using V = V16<Arch>;
-  float *sums = args.scratch, *mean = args.scratch + args.channels, *r = args.scratch + 2 * args.channels;
+  float *sums = args.scratch, *mean = args.scratch + args.channels,
+        *r = args.scratch + 2 * args.channels;
   const std::size_t width = args.channels / args.groups;
   const float d = static_cast<float>((end - begin) * width * args.spatial);
   channel_chains<Arch>(args, begin, end, nullptr, sums, [](V acc, V x, V) { return acc + x; });
   group_means(args, sums, d, [&](std::size_t c, float m) { mean[c] = m; });
-  channel_chains<Arch>(args, begin, end, mean, sums, [](V acc, V x, V mu) { return acc + (x - mu); });
+  channel_chains<Arch>(args, begin, end, mean, sums,
+                       [](V acc, V x, V mu) { return acc + (x - mu); });
   group_means(args, sums, d, [&](std::size_t c, float m) { mean[c] = mean[c] + m; });
-  channel_chains<Arch>(args, begin, end, mean, sums, [](V acc, V x, V mu) { return Lanes<V>::fma(x - mu, x - mu, acc); });
+  channel_chains<Arch>(args, begin, end, mean, sums,
+                       [](V acc, V x, V mu) { return Lanes<V>::fma(x - mu, x - mu, acc); });
   group_means(args, sums, d, [&](std::size_t c, float var) {
     r[c] = 1.0f / __builtin_sqrtf(var + args.epsilon);
     if (args.mean_out != nullptr) args.mean_out[slot + c / width] = mean[c];

@@ -1,4 +1,5 @@
-// The last step of every row norm: gamma, beta, and the row in the forms asked for. Include only from *_simd.h.
+// The last step of every row norm: gamma, beta, and the row in the forms asked for. Include only
+// from *_simd.h.
 #pragma once
 
 #include "runtime/kernels/norm.h"
@@ -23,7 +24,8 @@ struct NormScale {
 
 // normalized(j, n) is row i's result from column j on. y may be what normalized() reads.
 template <class Arch, class Normalized>
-inline void write_norm_row(const NormOutput& out, std::size_t i, std::size_t cols, Normalized&& normalized) {
+inline void write_norm_row(const NormOutput& out, std::size_t i, std::size_t cols,
+                           Normalized&& normalized) {
   using V = V16<Arch>;
   float* y = out.y != nullptr ? out.y + i * cols : nullptr;
   std::uint8_t* q = out.q != nullptr ? out.q + i * cols : nullptr;

@@ -10,7 +10,7 @@ struct CodeSums {
 
 template <class Arch, class Load>
 inline CodeSums code_sums(std::size_t cols, Load&& code) {
-  constexpr std::size_t kBlock = 16 * 32768;   // 255^2 * 32768 < 2^31 in each lane
+  constexpr std::size_t kBlock = 16 * 32768;  // 255^2 * 32768 < 2^31 in each lane
   CodeSums total;
   for (std::size_t begin = 0; begin < cols; begin += kBlock) {
     const std::size_t n = cols - begin < kBlock ? cols - begin : kBlock;
@@ -36,7 +36,8 @@ inline void norm_code_rows(const NormRowsQ8Args& args, Load&& load_row) {
   using V = V16<Arch>;
   using L = Lanes<V>;
   const double s = args.scale, d = static_cast<double>(args.cols);
-  const auto n = static_cast<std::int64_t>(args.cols), z = static_cast<std::int64_t>(args.zero_point);
+  const auto n = static_cast<std::int64_t>(args.cols),
+             z = static_cast<std::int64_t>(args.zero_point);
   const bool rms = args.kind == NormKind::rms;
   const V step(rms ? args.scale : static_cast<float>(s / d));
   const float to_variance = static_cast<float>(rms ? s * s / d : s * s / (d * d));
@@ -44,7 +45,8 @@ inline void norm_code_rows(const NormRowsQ8Args& args, Load&& load_row) {
   for (std::size_t i = 0; i < args.rows; ++i) {
     const auto code = [&](std::size_t j, auto m) { return load_row(i * args.cols + j, m); };
     const CodeSums t = code_sums<Arch>(args.cols, code);
-    const std::int64_t moment = rms ? t.squares - 2 * z * t.sum + n * z * z : n * t.squares - t.sum * t.sum;
+    const std::int64_t moment =
+        rms ? t.squares - 2 * z * t.sum + n * z * z : n * t.squares - t.sum * t.sum;
     const float v = static_cast<float>(moment) * to_variance;
     const V r(1.0f / __builtin_sqrtf(v + args.epsilon));
     // u = f32(factor * q - shift) * step

@@ -37,7 +37,7 @@ void write_row(const NormOutput& out, std::size_t i, std::size_t cols, Normalize
     const std::size_t at = i * cols + j;
     if (out.quant == NormQuant::fixed) out.q[at] = quantize_u8(t, out.q_scale, out.q_zero_point);
     if (out.quant == NormQuant::per_row) out.q[at] = quantize_in_row(t, out.q_row_scale[i]);
-    if (out.y != nullptr) out.y[at] = t;   // last: y may be x
+    if (out.y != nullptr) out.y[at] = t;  // last: y may be x
   }
 }
 
@@ -74,15 +74,17 @@ void norm_rows(const NormRowsArgs& args) {
     if (args.kind == NormKind::rms) {
       const float ms = row_sum_of_squares(cols, [&](std::size_t j) { return v[j]; }) / d;
       const float r = 1.0f / __builtin_sqrtf(ms + args.epsilon);
-      write_row(args.out, i, cols, [&](std::size_t j) { return scale_and_shift(args.kind, affine, j, v[j] * r); });
+      write_row(args.out, i, cols,
+                [&](std::size_t j) { return scale_and_shift(args.kind, affine, j, v[j] * r); });
       continue;
     }
     float mu = row_sum(cols, [&](std::size_t j) { return v[j]; }) / d;
     mu = mu + row_sum(cols, [&](std::size_t j) { return v[j] - mu; }) / d;
     const float var = row_sum_of_squares(cols, [&](std::size_t j) { return v[j] - mu; }) / d;
     const float r = 1.0f / __builtin_sqrtf(var + args.epsilon);
-    write_row(args.out, i, cols,
-              [&](std::size_t j) { return scale_and_shift(args.kind, affine, j, (v[j] - mu) * r); });
+    write_row(args.out, i, cols, [&](std::size_t j) {
+      return scale_and_shift(args.kind, affine, j, (v[j] - mu) * r);
+    });
   }
 }
 
@@ -92,14 +94,16 @@ void norm_rows_q8(const NormRowsQ8Args& args) {
   const Affine affine{args.gamma, args.beta};
   const auto code = [&](std::size_t i, std::size_t j) -> std::int32_t {
     const std::size_t at = i * cols + j;
-    return args.is_signed ? static_cast<const std::int8_t*>(args.x)[at] : static_cast<const std::uint8_t*>(args.x)[at];
+    return args.is_signed ? static_cast<const std::int8_t*>(args.x)[at]
+                          : static_cast<const std::uint8_t*>(args.x)[at];
   };
   for (std::size_t i = 0; i < args.rows; ++i) {
     std::int64_t sum = 0, squares = 0;
     for (std::size_t j = 0; j < cols; ++j) sum += code(i, j), squares += code(i, j) * code(i, j);
     const auto n = static_cast<std::int64_t>(cols), z = static_cast<std::int64_t>(args.zero_point);
     if (args.kind == NormKind::rms) {
-      const float ms = static_cast<float>(squares - 2 * z * sum + n * z * z) * static_cast<float>(s * s / d);
+      const float ms =
+          static_cast<float>(squares - 2 * z * sum + n * z * z) * static_cast<float>(s * s / d);
       const float r = 1.0f / __builtin_sqrtf(ms + args.epsilon);
       write_row(args.out, i, cols, [&](std::size_t j) {
         const float v = static_cast<float>(code(i, j) - args.zero_point) * args.scale;
@@ -108,7 +112,8 @@ void norm_rows_q8(const NormRowsQ8Args& args) {
       continue;
     }
     // cols < 2^31 / 255 keeps n * squares below 2^55 and every n * q - sum inside 32 bits.
-    const float var = static_cast<float>(n * squares - sum * sum) * static_cast<float>(s * s / (d * d));
+    const float var =
+        static_cast<float>(n * squares - sum * sum) * static_cast<float>(s * s / (d * d));
     const float r = 1.0f / __builtin_sqrtf(var + args.epsilon);
     const float step = static_cast<float>(s / d);
     write_row(args.out, i, cols, [&](std::size_t j) {

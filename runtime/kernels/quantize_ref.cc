@@ -21,9 +21,11 @@ void dequantize(const DequantizeArgs& args) {
     const std::size_t c = i / args.inner % args.channels;
     const std::int32_t z = args.zero_points != nullptr ? args.zero_points[c] : 0;
     if (args.type == QType::u8)
-      args.y[i] = kernels::dequantize(static_cast<const std::uint8_t*>(args.q)[i], args.scales[c], z);
+      args.y[i] =
+          kernels::dequantize(static_cast<const std::uint8_t*>(args.q)[i], args.scales[c], z);
     else if (args.type == QType::s8)
-      args.y[i] = kernels::dequantize(static_cast<const std::int8_t*>(args.q)[i], args.scales[c], z);
+      args.y[i] =
+          kernels::dequantize(static_cast<const std::int8_t*>(args.q)[i], args.scales[c], z);
     else
       args.y[i] = static_cast<float>(static_cast<const std::int32_t*>(args.q)[i]) * args.scales[c];
   }
@@ -59,17 +61,20 @@ void requantize(const RequantizeArgs& args) {
       if (args.row_scale != nullptr) v = v * args.row_scale[i];
       const float r = __builtin_fmaf(v, args.m[j], args.b != nullptr ? args.b[j] : 0.0f);
       if (args.y != nullptr) args.y[at] = r;
-      if (args.q != nullptr) args.q[at] = static_cast<std::uint8_t>(round_clamped(r, args.q_zero_point, 0, 255));
+      if (args.q != nullptr)
+        args.q[at] = static_cast<std::uint8_t>(round_clamped(r, args.q_zero_point, 0, 255));
     }
 }
 
 }  // namespace reference
 
-void requantize_table(float s_x, std::int32_t z_x, float s_y, std::int32_t z_y, std::uint8_t table[256]) {
+void requantize_table(float s_x, std::int32_t z_x, float s_y, std::int32_t z_y,
+                      std::uint8_t table[256]) {
   for (std::int32_t q = 0; q < 256; ++q) table[q] = quantize_u8(dequantize(q, s_x, z_x), s_y, z_y);
 }
 
-bool dynamic_quantize_params(const float* x, std::size_t n, float* scale, std::int32_t* zero_point) {
+bool dynamic_quantize_params(const float* x, std::size_t n, float* scale,
+                             std::int32_t* zero_point) {
   float lo = 0, hi = 0;
   for (std::size_t i = 0; i < n; ++i) {
     if (!(__builtin_fabsf(x[i]) < __builtin_inff())) return false;

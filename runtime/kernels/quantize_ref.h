@@ -1,4 +1,5 @@
-// One value from real to integer and back; the equations of quantize.h and epilogue.h, callable from any file.
+// One value from real to integer and back; the equations of quantize.h and epilogue.h, callable
+// from any file.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +9,8 @@
 namespace fold8::kernels {
 
 // r is already divided by the scale: clamp, round half to even, add the zero point z; NaN -> z.
-inline std::int32_t round_clamped(float r, std::int32_t z, std::int32_t lowest, std::int32_t highest) {
+inline std::int32_t round_clamped(float r, std::int32_t z, std::int32_t lowest,
+                                  std::int32_t highest) {
   if (r != r) return z;
   const float lo = static_cast<float>(lowest - z), hi = static_cast<float>(highest - z);
   const float c = Lanes<float>::min(hi, Lanes<float>::max(lo, r));

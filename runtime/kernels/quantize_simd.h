@@ -18,7 +18,8 @@ void quantize(const QuantizeArgs& args) {
     if (!last) {
       const std::size_t c = i % args.channels;
       const V s(args.scales[c]);
-      const RoundClamped<Arch> round(args.zero_points != nullptr ? args.zero_points[c] : 0, lowest, highest);
+      const RoundClamped<Arch> round(args.zero_points != nullptr ? args.zero_points[c] : 0, lowest,
+                                     highest);
       for_steps<Arch>(cols, [&](std::size_t j, auto n) {
         store_u8<Arch>(q + at + j, n, round(load<Arch>(args.x + at + j, n) / s));
       });
@@ -26,17 +27,20 @@ void quantize(const QuantizeArgs& args) {
     }
     for_steps<Arch>(cols, [&](std::size_t j, auto n) {
       RoundClamped<Arch> round(0, lowest, highest);
-      if (args.zero_points != nullptr) round.z = Lanes<V>::to_float(load<Arch>(args.zero_points + j, n));
+      if (args.zero_points != nullptr)
+        round.z = Lanes<V>::to_float(load<Arch>(args.zero_points + j, n));
       round.lo = round.lo - round.z;
       round.hi = round.hi - round.z;
-      store_u8<Arch>(q + at + j, n, round(load<Arch>(args.x + at + j, n) / load<Arch>(args.scales + j, n)));
+      store_u8<Arch>(q + at + j, n,
+                     round(load<Arch>(args.x + at + j, n) / load<Arch>(args.scales + j, n)));
     });
   }
 }
 
 template <class Arch, QType type, class N>
 inline I16<Arch> load_codes(const void* q, std::size_t at, N n) {
-  if constexpr (type == QType::u8) return load_u8<Arch>(static_cast<const std::uint8_t*>(q) + at, n);
+  if constexpr (type == QType::u8)
+    return load_u8<Arch>(static_cast<const std::uint8_t*>(q) + at, n);
   if constexpr (type == QType::s8) return load_s8<Arch>(static_cast<const std::int8_t*>(q) + at, n);
   if constexpr (type == QType::s32) return load<Arch>(static_cast<const std::int32_t*>(q) + at, n);
 }
@@ -45,7 +49,8 @@ template <class Arch, QType type>
 inline void dequantize_run(const DequantizeArgs& args) {
   using V = V16<Arch>;
   using L = Lanes<V>;
-  const bool last = args.inner == 1 && args.channels > 1, zero = args.zero_points != nullptr && type != QType::s32;
+  const bool last = args.inner == 1 && args.channels > 1,
+             zero = args.zero_points != nullptr && type != QType::s32;
   const std::size_t rows = last ? args.outer : args.outer * args.channels;
   const std::size_t cols = last ? args.channels : args.inner;
   for (std::size_t i = 0; i < rows; ++i) {
@@ -64,13 +69,17 @@ inline void dequantize_run(const DequantizeArgs& args) {
 template <class Arch>
 void dequantize(const DequantizeArgs& args) {
   switch (args.type) {
-    case QType::u8: return dequantize_run<Arch, QType::u8>(args);
-    case QType::s8: return dequantize_run<Arch, QType::s8>(args);
-    case QType::s32: return dequantize_run<Arch, QType::s32>(args);
+    case QType::u8:
+      return dequantize_run<Arch, QType::u8>(args);
+    case QType::s8:
+      return dequantize_run<Arch, QType::s8>(args);
+    case QType::s32:
+      return dequantize_run<Arch, QType::s32>(args);
   }
 }
 
-// dynamic_row_scale of quantize_ref.h from the largest magnitude's bits (NaN and Inf are the largest of all).
+// dynamic_row_scale of quantize_ref.h from the largest magnitude's bits (NaN and Inf are the
+// largest of all).
 template <class Arch>
 inline float row_scale_of(I16<Arch> largest_bits) {
   alignas(64) float lane[16];
@@ -116,7 +125,8 @@ void map_u8(const MapU8Args& args) {
   std::uint8_t* y = args.y;
   std::size_t i = 0;
   for (; i + 4 <= args.n; i += 4) {
-    const std::uint8_t a = table[x[i]], b = table[x[i + 1]], c = table[x[i + 2]], d = table[x[i + 3]];
+    const std::uint8_t a = table[x[i]], b = table[x[i + 1]], c = table[x[i + 2]],
+                       d = table[x[i + 3]];
     y[i] = a, y[i + 1] = b, y[i + 2] = c, y[i + 3] = d;
   }
   for (; i < args.n; ++i) y[i] = table[x[i]];
@@ -133,7 +143,8 @@ void requantize(const RequantizeArgs& args) {
     for_steps<Arch>(args.cols, [&](std::size_t j, auto n) {
       V v = L::to_float(load<Arch>(args.acc + at + j, n));
       if (args.row_scale != nullptr) v = v * s;
-      const V r = L::fma(v, load<Arch>(args.m + j, n), args.b != nullptr ? load<Arch>(args.b + j, n) : V(0.0f));
+      const V r = L::fma(v, load<Arch>(args.m + j, n),
+                         args.b != nullptr ? load<Arch>(args.b + j, n) : V(0.0f));
       if (args.y != nullptr) store<Arch>(args.y + at + j, n, r);
       if (args.q != nullptr) store_u8<Arch>(args.q + at + j, n, round(r));
     });

@@ -7,8 +7,9 @@ namespace fold8::kernels {
 namespace {
 
 template <class T>
-void reduce_integers(ReduceKind kind, std::size_t outer, std::size_t axis, std::size_t inner, const T* x, T* y) {
-  using U = std::make_unsigned_t<T>;   // wraps
+void reduce_integers(ReduceKind kind, std::size_t outer, std::size_t axis, std::size_t inner,
+                     const T* x, T* y) {
+  using U = std::make_unsigned_t<T>;  // wraps
   for (std::size_t o = 0; o < outer; ++o)
     for (std::size_t i = 0; i < inner; ++i) {
       U sum = 0, squares = 0, magnitudes = 0, product = 1;
@@ -21,7 +22,8 @@ void reduce_integers(ReduceKind kind, std::size_t outer, std::size_t axis, std::
         highest = v > highest ? v : highest;
       }
       T result = static_cast<T>(sum);
-      if (kind == ReduceKind::mean) result = axis == 0 ? T{0} : static_cast<T>(static_cast<T>(sum) / static_cast<T>(axis));
+      if (kind == ReduceKind::mean)
+        result = axis == 0 ? T{0} : static_cast<T>(static_cast<T>(sum) / static_cast<T>(axis));
       if (kind == ReduceKind::max) result = highest;
       if (kind == ReduceKind::min) result = lowest;
       if (kind == ReduceKind::prod) result = static_cast<T>(product);
@@ -33,12 +35,12 @@ void reduce_integers(ReduceKind kind, std::size_t outer, std::size_t axis, std::
 
 }  // namespace
 
-void reduce_s32(ReduceKind kind, std::size_t outer, std::size_t axis, std::size_t inner, const std::int32_t* x,
-                std::int32_t* y) {
+void reduce_s32(ReduceKind kind, std::size_t outer, std::size_t axis, std::size_t inner,
+                const std::int32_t* x, std::int32_t* y) {
   reduce_integers(kind, outer, axis, inner, x, y);
 }
-void reduce_s64(ReduceKind kind, std::size_t outer, std::size_t axis, std::size_t inner, const std::int64_t* x,
-                std::int64_t* y) {
+void reduce_s64(ReduceKind kind, std::size_t outer, std::size_t axis, std::size_t inner,
+                const std::int64_t* x, std::int64_t* y) {
   reduce_integers(kind, outer, axis, inner, x, y);
 }
 

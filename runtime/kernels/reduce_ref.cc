@@ -28,8 +28,10 @@ template <class Value>
 float reduce_slice(ReduceKind kind, SumRule rule, std::size_t n, Value&& x) {
   float extreme = kind == ReduceKind::min ? kInf : -kInf, product = 1;
   switch (kind) {
-    case ReduceKind::sum: return sum(rule, n, x);
-    case ReduceKind::mean: return sum(rule, n, x) / static_cast<float>(n);
+    case ReduceKind::sum:
+      return sum(rule, n, x);
+    case ReduceKind::mean:
+      return sum(rule, n, x) / static_cast<float>(n);
     case ReduceKind::max:
       for (std::size_t j = 0; j < n; ++j) extreme = max_f32(extreme, x(j));
       return extreme;
@@ -39,10 +41,14 @@ float reduce_slice(ReduceKind kind, SumRule rule, std::size_t n, Value&& x) {
     case ReduceKind::prod:
       for (std::size_t j = 0; j < n; ++j) product = product * x(j);
       return product;
-    case ReduceKind::l1: return sum(rule, n, [&](std::size_t j) { return __builtin_fabsf(x(j)); });
-    case ReduceKind::l2: return __builtin_sqrtf(sum_of_squares(rule, n, x));
-    case ReduceKind::sum_square: return sum_of_squares(rule, n, x);
-    case ReduceKind::log_sum: return log_f32(sum(rule, n, x));
+    case ReduceKind::l1:
+      return sum(rule, n, [&](std::size_t j) { return __builtin_fabsf(x(j)); });
+    case ReduceKind::l2:
+      return __builtin_sqrtf(sum_of_squares(rule, n, x));
+    case ReduceKind::sum_square:
+      return sum_of_squares(rule, n, x);
+    case ReduceKind::log_sum:
+      return log_f32(sum(rule, n, x));
     case ReduceKind::log_sum_exp: {
       for (std::size_t j = 0; j < n; ++j) extreme = max_f32(extreme, x(j));
       const float m = extreme == kInf || extreme == -kInf ? 0.0f : extreme;
@@ -58,8 +64,8 @@ void reduce(const ReduceArgs& args) {
   for (std::size_t o = 0; o < args.outer; ++o)
     for (std::size_t i = 0; i < args.inner; ++i) {
       const float* x = args.x + o * args.axis * args.inner + i;
-      args.y[o * args.inner + i] =
-          reduce_slice(args.kind, args.rule, args.axis, [&](std::size_t j) { return x[j * args.inner]; });
+      args.y[o * args.inner + i] = reduce_slice(args.kind, args.rule, args.axis,
+                                                [&](std::size_t j) { return x[j * args.inner]; });
     }
 }
 

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <type_traits>
+
 #include "runtime/kernels/math_simd.h"
 #include "runtime/kernels/reduce.h"
 #include "runtime/kernels/vec16_simd.h"
@@ -14,7 +16,10 @@ struct Reducer {
   using K = ReduceKind;
   static constexpr bool is_extreme = kind == K::max || kind == K::min;
   static constexpr float neutral() {
-    return kind == K::prod ? 1.0f : kind == K::max ? -__builtin_inff() : kind == K::min ? __builtin_inff() : 0.0f;
+    return kind == K::prod  ? 1.0f
+           : kind == K::max ? -__builtin_inff()
+           : kind == K::min ? __builtin_inff()
+                            : 0.0f;
   }
   static V term(V v, V m) {
     if constexpr (kind == K::l1) return generic::abs(v);
@@ -40,7 +45,8 @@ struct Reducer {
 // The offset log_sum_exp subtracts: 0 in place of an infinite maximum.
 template <class Arch>
 inline V16<Arch> finite_or_zero(V16<Arch> m) {
-  return Lanes<V16<Arch>>::select(generic::abs(m) == V16<Arch>(__builtin_inff()), V16<Arch>(0.0f), m);
+  return Lanes<V16<Arch>>::select(generic::abs(m) == V16<Arch>(__builtin_inff()), V16<Arch>(0.0f),
+                                  m);
 }
 
 // n <= 16 outputs at once: element j of slice i is x[j * axis_step + i * slice_step].
@@ -54,7 +60,8 @@ struct Slices {
     alignas(64) float t[16] = {};
     int lanes = 16;
     if constexpr (!std::is_same_v<N, Full>) lanes = n;
-    for (int i = 0; i < lanes; ++i) t[i] = x[j * axis_step + static_cast<std::size_t>(i) * slice_step];
+    for (int i = 0; i < lanes; ++i)
+      t[i] = x[j * axis_step + static_cast<std::size_t>(i) * slice_step];
     return Memory16<Arch>::load(t);
   }
 };
@@ -95,7 +102,8 @@ template <class Arch, ReduceKind kind>
 inline V16<Arch> row_extreme(const float* x, std::size_t axis) {
   V16<Arch> acc(Reducer<Arch, kind>::neutral());
   for_steps<Arch>(axis, [&](std::size_t j, auto n) {
-    acc = Reducer<Arch, kind>::step(acc, keep<Arch>(load<Arch>(x + j, n), n, Reducer<Arch, kind>::neutral()));
+    acc = Reducer<Arch, kind>::step(
+        acc, keep<Arch>(load<Arch>(x + j, n), n, Reducer<Arch, kind>::neutral()));
   });
   return fold_extreme<Arch, kind>(acc);
 }
@@ -125,9 +133,11 @@ inline float reduce_row(const float* x, std::size_t axis) {
 template <class Arch, ReduceKind kind>
 inline void reduce_run(const ReduceArgs& args) {
   using R = Reducer<Arch, kind>;
-  const bool free_order = R::is_extreme || (args.rule == SumRule::lanes && kind != ReduceKind::prod);
+  const bool free_order =
+      R::is_extreme || (args.rule == SumRule::lanes && kind != ReduceKind::prod);
   if (args.inner == 1 && free_order) {
-    for (std::size_t o = 0; o < args.outer; ++o) args.y[o] = reduce_row<Arch, kind>(args.x + o * args.axis, args.axis);
+    for (std::size_t o = 0; o < args.outer; ++o)
+      args.y[o] = reduce_row<Arch, kind>(args.x + o * args.axis, args.axis);
     return;
   }
   // Across slices: neighbours in inner, or whole rows when there is no inner.
@@ -144,16 +154,26 @@ inline void reduce_run(const ReduceArgs& args) {
 template <class Arch>
 void reduce(const ReduceArgs& args) {
   switch (args.kind) {
-    case ReduceKind::sum: return reduce_run<Arch, ReduceKind::sum>(args);
-    case ReduceKind::mean: return reduce_run<Arch, ReduceKind::mean>(args);
-    case ReduceKind::max: return reduce_run<Arch, ReduceKind::max>(args);
-    case ReduceKind::min: return reduce_run<Arch, ReduceKind::min>(args);
-    case ReduceKind::prod: return reduce_run<Arch, ReduceKind::prod>(args);
-    case ReduceKind::l1: return reduce_run<Arch, ReduceKind::l1>(args);
-    case ReduceKind::l2: return reduce_run<Arch, ReduceKind::l2>(args);
-    case ReduceKind::sum_square: return reduce_run<Arch, ReduceKind::sum_square>(args);
-    case ReduceKind::log_sum: return reduce_run<Arch, ReduceKind::log_sum>(args);
-    case ReduceKind::log_sum_exp: return reduce_run<Arch, ReduceKind::log_sum_exp>(args);
+    case ReduceKind::sum:
+      return reduce_run<Arch, ReduceKind::sum>(args);
+    case ReduceKind::mean:
+      return reduce_run<Arch, ReduceKind::mean>(args);
+    case ReduceKind::max:
+      return reduce_run<Arch, ReduceKind::max>(args);
+    case ReduceKind::min:
+      return reduce_run<Arch, ReduceKind::min>(args);
+    case ReduceKind::prod:
+      return reduce_run<Arch, ReduceKind::prod>(args);
+    case ReduceKind::l1:
+      return reduce_run<Arch, ReduceKind::l1>(args);
+    case ReduceKind::l2:
+      return reduce_run<Arch, ReduceKind::l2>(args);
+    case ReduceKind::sum_square:
+      return reduce_run<Arch, ReduceKind::sum_square>(args);
+    case ReduceKind::log_sum:
+      return reduce_run<Arch, ReduceKind::log_sum>(args);
+    case ReduceKind::log_sum_exp:
+      return reduce_run<Arch, ReduceKind::log_sum_exp>(args);
   }
 }
 

@@ -1,6 +1,8 @@
 // The row sum of the numeric contract, for one row of floats:
-//   lane[l] = 0;  lane[j mod 16] += term(j), j ascending;  then l+8 onto l, l+4, l+2, l+1; the sum is lane[0]
-// A register of 16 floats (or two of 8) does exactly this. sum_of_squares enters each square by fma.
+//   lane[l] = 0;  lane[j mod 16] += term(j), j ascending;  then l+8 onto l, l+4, l+2, l+1; the sum
+//   is lane[0]
+// A register of 16 floats (or two of 8) does exactly this. sum_of_squares enters each square by
+// fma.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,6 @@
-// Functions that every target computes one value at a time, by the same code: rare ones, and those whose sequence of
-// operations depends on the value. Not inline, so that the copy without ISA flags is the only one.
+// Functions that every target computes one value at a time, by the same code: rare ones, and those
+// whose sequence of operations depends on the value. Not inline, so that the copy without ISA flags
+// is the only one.
 #pragma once
 
 #include "runtime/kernels/binary.h"

@@ -6,14 +6,17 @@
 
 namespace fold8::kernels::simd {
 
-// One contiguous row. The maximum need not see NaN here: a NaN in the row makes the sum NaN, and so every output.
+// One contiguous row. The maximum need not see NaN here: a NaN in the row makes the sum NaN, and so
+// every output.
 template <class Arch>
 inline void softmax_row(const float* x, float* y, std::size_t axis, bool log) {
   using V = V16<Arch>;
   using L = Lanes<V>;
   const float inf = __builtin_inff();
   V top(-inf);
-  for_steps<Arch>(axis, [&](std::size_t j, auto n) { top = L::max(keep<Arch>(load<Arch>(x + j, n), n, -inf), top); });
+  for_steps<Arch>(axis, [&](std::size_t j, auto n) {
+    top = L::max(keep<Arch>(load<Arch>(x + j, n), n, -inf), top);
+  });
   alignas(64) float lane[16];
   Memory16<Arch>::store(lane, top);
   float largest = -inf;
@@ -33,10 +36,11 @@ inline void softmax_row(const float* x, float* y, std::size_t axis, bool log) {
   });
 }
 
-// n <= 16 neighbouring slices whose elements are `step` apart: a register across the slices, sixteen sums for the
-// sixteen lanes of each slice's row sum.
+// n <= 16 neighbouring slices whose elements are `step` apart: a register across the slices,
+// sixteen sums for the sixteen lanes of each slice's row sum.
 template <class Arch, class N>
-inline void softmax_columns(const float* x, float* y, const SoftmaxArgs& args, std::size_t step, N n) {
+inline void softmax_columns(const float* x, float* y, const SoftmaxArgs& args, std::size_t step,
+                            N n) {
   using V = V16<Arch>;
   using L = Lanes<V>;
   V m(-__builtin_inff());
@@ -68,7 +72,9 @@ void softmax(const SoftmaxArgs& args) {
     if (step == 1)
       softmax_row<Arch>(x, y, args.axis, args.log);
     else
-      for_steps<Arch>(args.inner, [&](std::size_t i, auto n) { softmax_columns<Arch>(x + i, y + i, args, step, n); });
+      for_steps<Arch>(args.inner, [&](std::size_t i, auto n) {
+        softmax_columns<Arch>(x + i, y + i, args, step, n);
+      });
   }
 }
 

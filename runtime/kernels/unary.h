@@ -1,7 +1,8 @@
-// Elementwise functions of one f32 tensor, with an optional u8 copy of the result made in the same pass.
-//   t[i] = f(x[i]; a, b)            f32, the sequence of roundings given by math_generic.h / activation_generic.h
-//   y[i] = t[i]                     if y is not null
-//   q[i] = quantize(t[i])           if q is not null; see quantize.h
+// Elementwise functions of one f32 tensor, with an optional u8 copy of the result made in the same
+// pass.
+//   t[i] = f(x[i]; a, b)            f32, the sequence of roundings given by math_generic.h /
+//   activation_generic.h y[i] = t[i]                     if y is not null q[i] = quantize(t[i]) if
+//   q is not null; see quantize.h
 // x, y, q: n contiguous elements. y may be x. NaN in gives NaN out, and q_zero_point in q.
 #pragma once
 
@@ -10,7 +11,8 @@
 
 namespace fold8::kernels {
 
-// The first eleven are those of Activation (epilogue.h), with the same numbers. Append only: plans store them.
+// The first eleven are those of Activation (epilogue.h), with the same numbers. Append only: plans
+// store them.
 enum class UnaryKind : std::uint8_t {
   identity = 0,
   clip = 1,
@@ -28,23 +30,23 @@ enum class UnaryKind : std::uint8_t {
   sqrt = 13,
   exp = 14,
   log = 15,
-  reciprocal = 16,   // 1 / x
+  reciprocal = 16,  // 1 / x
   floor = 17,
   ceil = 18,
-  round = 19,        // half to even
-  sign = 20,         // -1, 0, +1; NaN stays NaN; sign(-0) = +0
+  round = 19,  // half to even
+  sign = 20,   // -1, 0, +1; NaN stays NaN; sign(-0) = +0
   erf = 21,
-  softplus = 22,     // max(x, 0) + log1p(exp(-|x|))
-  softsign = 23,     // x / (1 + |x|)
-  mish = 24,         // x * tanh(softplus(x))
-  selu = 25,         // b * (x < 0 ? a * (exp(x) - 1) : x)
-  celu = 26,         // x < 0 ? a * (exp(x / a) - 1) : x
+  softplus = 22,          // max(x, 0) + log1p(exp(-|x|))
+  softsign = 23,          // x / (1 + |x|)
+  mish = 24,              // x * tanh(softplus(x))
+  selu = 25,              // b * (x < 0 ? a * (exp(x) - 1) : x)
+  celu = 26,              // x < 0 ? a * (exp(x / a) - 1) : x
   thresholded_relu = 27,  // x > a ? x : 0
-  square = 28,       // x * x
+  square = 28,            // x * x
   trunc = 29,
-  shrink = 30,       // ONNX Shrink, lambd = a, bias = b: x < -a ? x + b : x > a ? x - b : 0
-  canonical_nan = 31,     // x, every NaN as 0x7fc00000: what a graph output gets
-  affine = 32,       // fma(x, a, b)
+  shrink = 30,         // ONNX Shrink, lambd = a, bias = b: x < -a ? x + b : x > a ? x - b : 0
+  canonical_nan = 31,  // x, every NaN as 0x7fc00000: what a graph output gets
+  affine = 32,         // fma(x, a, b)
   // From here on: f32(g(double(x))) by the routines of math_double.h, at scalar speed.
   sin = 40,
   cos = 41,
@@ -72,6 +74,8 @@ struct UnaryArgs {
 
 using unary_fn = void(const UnaryArgs& args);
 
-namespace reference { unary_fn unary; }
+namespace reference {
+unary_fn unary;
+}
 
 }  // namespace fold8::kernels

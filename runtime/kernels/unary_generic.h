@@ -1,4 +1,5 @@
-// unary.h operation by operation; F is float or a batch (see math_generic.h). Kinds from sin on are not here.
+// unary.h operation by operation; F is float or a batch (see math_generic.h). Kinds from sin on are
+// not here.
 #pragma once
 
 #include "runtime/kernels/activation_generic.h"
@@ -27,7 +28,8 @@ inline F unary(F x, F a, F b) {
   using L = Lanes<F>;
   using K = UnaryKind;
   constexpr int number = static_cast<int>(kind);
-  if constexpr (number <= static_cast<int>(K::elu)) return activate<static_cast<Activation>(number)>(x, a, b);
+  if constexpr (number <= static_cast<int>(K::elu))
+    return activate<static_cast<Activation>(number)>(x, a, b);
   if constexpr (kind == K::abs) return abs(x);
   if constexpr (kind == K::neg) return neg(x);
   if constexpr (kind == K::sqrt) return L::sqrt(x);
@@ -45,7 +47,8 @@ inline F unary(F x, F a, F b) {
   if constexpr (kind == K::mish) return x * tanh(softplus(x));
   if constexpr (kind == K::selu) return b * elu(x, a);
   if constexpr (kind == K::celu) return L::select(x < F(0.0f), a * (exp(x / a) - F(1.0f)), x);
-  if constexpr (kind == K::thresholded_relu) return L::select(L::is_nan(x), x, L::select(x > a, x, F(0.0f)));
+  if constexpr (kind == K::thresholded_relu)
+    return L::select(L::is_nan(x), x, L::select(x > a, x, F(0.0f)));
   if constexpr (kind == K::square) return x * x;
   if constexpr (kind == K::shrink) return shrink(x, a, b);
   if constexpr (kind == K::canonical_nan) return L::select(L::is_nan(x), F(__builtin_nanf("")), x);
@@ -53,22 +56,27 @@ inline F unary(F x, F a, F b) {
   return x;
 }
 
-// Calls f.template operator()<kind>() for the kind known only at run time; scalar kinds do not come here.
+// Calls f.template operator()<kind>() for the kind known only at run time; scalar kinds do not come
+// here.
 template <class Function>
 inline void with_unary(UnaryKind kind, Function&& f) {
   switch (kind) {
 #define FOLD8_UNARY(name) \
-  case UnaryKind::name: return f.template operator()<UnaryKind::name>();
-    FOLD8_UNARY(identity) FOLD8_UNARY(clip) FOLD8_UNARY(leaky_relu) FOLD8_UNARY(hard_sigmoid)
-    FOLD8_UNARY(hard_swish) FOLD8_UNARY(sigmoid) FOLD8_UNARY(silu) FOLD8_UNARY(tanh)
-    FOLD8_UNARY(gelu_erf) FOLD8_UNARY(gelu_tanh) FOLD8_UNARY(elu) FOLD8_UNARY(abs) FOLD8_UNARY(neg)
-    FOLD8_UNARY(sqrt) FOLD8_UNARY(exp) FOLD8_UNARY(log) FOLD8_UNARY(reciprocal) FOLD8_UNARY(floor)
-    FOLD8_UNARY(ceil) FOLD8_UNARY(round) FOLD8_UNARY(sign) FOLD8_UNARY(erf) FOLD8_UNARY(softplus)
-    FOLD8_UNARY(softsign) FOLD8_UNARY(mish) FOLD8_UNARY(selu) FOLD8_UNARY(celu)
-    FOLD8_UNARY(thresholded_relu) FOLD8_UNARY(square) FOLD8_UNARY(trunc) FOLD8_UNARY(shrink)
-    FOLD8_UNARY(canonical_nan) FOLD8_UNARY(affine)
+  case UnaryKind::name:   \
+    return f.template operator()<UnaryKind::name>();
+    FOLD8_UNARY(identity)
+    FOLD8_UNARY(clip) FOLD8_UNARY(leaky_relu) FOLD8_UNARY(hard_sigmoid) FOLD8_UNARY(hard_swish)
+        FOLD8_UNARY(sigmoid) FOLD8_UNARY(silu) FOLD8_UNARY(tanh) FOLD8_UNARY(gelu_erf)
+            FOLD8_UNARY(gelu_tanh) FOLD8_UNARY(elu) FOLD8_UNARY(abs) FOLD8_UNARY(neg)
+                FOLD8_UNARY(sqrt) FOLD8_UNARY(exp) FOLD8_UNARY(log) FOLD8_UNARY(reciprocal)
+                    FOLD8_UNARY(floor) FOLD8_UNARY(ceil) FOLD8_UNARY(round) FOLD8_UNARY(sign)
+                        FOLD8_UNARY(erf) FOLD8_UNARY(softplus) FOLD8_UNARY(softsign)
+                            FOLD8_UNARY(mish) FOLD8_UNARY(selu) FOLD8_UNARY(celu)
+                                FOLD8_UNARY(thresholded_relu) FOLD8_UNARY(square) FOLD8_UNARY(trunc)
+                                    FOLD8_UNARY(shrink) FOLD8_UNARY(canonical_nan)
+                                        FOLD8_UNARY(affine)
 #undef FOLD8_UNARY
-    default: return;
+                                            default : return;
   }
 }
 

@@ -12,7 +12,8 @@ void unary(const UnaryArgs& args) {
       if (args.q != nullptr) args.q[i] = quantize_u8(t, args.q_scale, args.q_zero_point);
     }
   };
-  if (generic::is_scalar_kind(args.kind)) return each([&](float x) { return unary_scalar(args.kind, x); });
+  if (generic::is_scalar_kind(args.kind))
+    return each([&](float x) { return unary_scalar(args.kind, x); });
   generic::with_unary(args.kind, [&]<UnaryKind kind>() {
     each([&](float x) { return generic::unary<kind>(x, args.a, args.b); });
   });

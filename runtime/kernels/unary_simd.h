@@ -40,7 +40,9 @@ void unary(const UnaryArgs& args) {
   const StoreF32U8<Arch> write(args.y, args.q, args.q_scale, args.q_zero_point);
   if (generic::is_scalar_kind(args.kind)) {
     for_steps<Arch>(args.n, [&](std::size_t j, auto n) {
-      write(j, n, one_by_one<Arch>(load<Arch>(x + j, n), count(n), [&](float v, int) { return unary_scalar(args.kind, v); }));
+      write(j, n, one_by_one<Arch>(load<Arch>(x + j, n), count(n), [&](float v, int) {
+              return unary_scalar(args.kind, v);
+            }));
     });
     return;
   }
@@ -53,7 +55,9 @@ void unary(const UnaryArgs& args) {
       });
       return;
     }
-    for_steps<Arch>(args.n, [&](std::size_t j, auto n) { write(j, n, generic::unary<kind>(load<Arch>(x + j, n), a, b)); });
+    for_steps<Arch>(args.n, [&](std::size_t j, auto n) {
+      write(j, n, generic::unary<kind>(load<Arch>(x + j, n), a, b));
+    });
   });
 }
 

@@ -1,127 +1,16 @@
-// Sixteen floats as one value on every instruction set: one register of 16 or two of 8. Row sums need exactly this
-// width, and one width for all bodies makes tails alike. Include only from *_simd.h.
+// Loads, stores, conversions and folds of V16, and loops in steps of 16. Include only from
+// *_simd.h.
 #pragma once
 
-#include "runtime/kernels/lanes_simd.h"
+#include <cstddef>
+#include <cstdint>
+
+#include "runtime/kernels/lanes16_simd.h"
 
 namespace fold8::kernels {
 
-// Without these the pairs of registers below pass through memory on AVX2: loops are unrolled too late for gcc to see
-// that `part` is two registers and no array.
-#define FOLD8_INLINE [[gnu::always_inline]] inline
-#define FOLD8_INLINE_LAMBDA __attribute__((always_inline))
-
-// f(0), f(1), ... f(n - 1), unrolled.
-template <int n, class Function>
-FOLD8_INLINE void for_parts(Function&& f) {
-  static_assert(n >= 1 && n <= 4);
-  f(0);
-  if constexpr (n > 1) f(1);
-  if constexpr (n > 2) f(2);
-  if constexpr (n > 3) f(3);
-}
-
-template <class Arch>
-struct V16 {
-  using F = typename Arch::f32;
-  static constexpr int kParts = 16 / static_cast<int>(F::size);
-  F part[kParts];
-  V16() = default;
-  FOLD8_INLINE explicit V16(float value) {
-    for_parts<kParts>([&](int i) FOLD8_INLINE_LAMBDA { part[i] = F(value); });
-  }
-  template <class Make>
-  FOLD8_INLINE static V16 make(Make&& f) {
-    V16 r;
-    for_parts<kParts>([&](int i) FOLD8_INLINE_LAMBDA { r.part[i] = f(i); });
-    return r;
-  }
-};
-
-template <class Arch>
-struct I16 {
-  using I = typename Arch::s32;
-  static constexpr int kParts = V16<Arch>::kParts;
-  I part[kParts];
-  I16() = default;
-  FOLD8_INLINE explicit I16(std::int32_t value) {
-    for_parts<kParts>([&](int i) FOLD8_INLINE_LAMBDA { part[i] = I(value); });
-  }
-  template <class Make>
-  FOLD8_INLINE static I16 make(Make&& f) {
-    I16 r;
-    for_parts<kParts>([&](int i) FOLD8_INLINE_LAMBDA { r.part[i] = f(i); });
-    return r;
-  }
-};
-
-template <class Arch>
-struct M16 {
-  typename Lanes<typename Arch::f32>::Mask part[V16<Arch>::kParts];
-  template <class Make>
-  FOLD8_INLINE static M16 make(Make&& f) {
-    M16 r;
-    for_parts<V16<Arch>::kParts>([&](int i) FOLD8_INLINE_LAMBDA { r.part[i] = f(i); });
-    return r;
-  }
-};
-
-#define FOLD8_V16_OPERATOR(Result, Operand, op)                                              \
-  template <class Arch>                                                                      \
-  FOLD8_INLINE Result<Arch> operator op(Operand<Arch> a, Operand<Arch> b) {                        \
-    return Result<Arch>::make([&](int i) FOLD8_INLINE_LAMBDA { return a.part[i] op b.part[i]; });                \
-  }
-FOLD8_V16_OPERATOR(V16, V16, +)
-FOLD8_V16_OPERATOR(V16, V16, -)
-FOLD8_V16_OPERATOR(V16, V16, *)
-FOLD8_V16_OPERATOR(V16, V16, /)
-FOLD8_V16_OPERATOR(M16, V16, <)
-FOLD8_V16_OPERATOR(M16, V16, >)
-FOLD8_V16_OPERATOR(M16, V16, >=)
-FOLD8_V16_OPERATOR(M16, V16, ==)
-FOLD8_V16_OPERATOR(I16, I16, +)
-FOLD8_V16_OPERATOR(I16, I16, -)
-FOLD8_V16_OPERATOR(I16, I16, *)
-FOLD8_V16_OPERATOR(I16, I16, &)
-FOLD8_V16_OPERATOR(I16, I16, |)
-FOLD8_V16_OPERATOR(I16, I16, ^)
-#undef FOLD8_V16_OPERATOR
-
-template <class Arch>
-FOLD8_INLINE I16<Arch> operator<<(I16<Arch> a, int n) {
-  return I16<Arch>::make([&](int i) FOLD8_INLINE_LAMBDA { return a.part[i] << n; });
-}
-template <class Arch>
-FOLD8_INLINE I16<Arch> operator>>(I16<Arch> a, int n) {
-  return I16<Arch>::make([&](int i) FOLD8_INLINE_LAMBDA { return a.part[i] >> n; });
-}
-
-// The words of lanes_ref.h, part by part.
-template <class Arch>
-struct Lanes<V16<Arch>> {
-  using V = V16<Arch>;
-  using L = Lanes<typename Arch::f32>;
-  using Int = I16<Arch>;
-  using Mask = M16<Arch>;
-  FOLD8_INLINE static V fma(V a, V b, V c) { return V::make([&](int i) FOLD8_INLINE_LAMBDA { return L::fma(a.part[i], b.part[i], c.part[i]); }); }
-  FOLD8_INLINE static V select(Mask m, V a, V b) { return V::make([&](int i) FOLD8_INLINE_LAMBDA { return L::select(m.part[i], a.part[i], b.part[i]); }); }
-  FOLD8_INLINE static Mask is_nan(V a) { return Mask::make([&](int i) FOLD8_INLINE_LAMBDA { return L::is_nan(a.part[i]); }); }
-  FOLD8_INLINE static V sqrt(V a) { return V::make([&](int i) FOLD8_INLINE_LAMBDA { return L::sqrt(a.part[i]); }); }
-  FOLD8_INLINE static V floor(V a) { return V::make([&](int i) FOLD8_INLINE_LAMBDA { return L::floor(a.part[i]); }); }
-  FOLD8_INLINE static V ceil(V a) { return V::make([&](int i) FOLD8_INLINE_LAMBDA { return L::ceil(a.part[i]); }); }
-  FOLD8_INLINE static V trunc(V a) { return V::make([&](int i) FOLD8_INLINE_LAMBDA { return L::trunc(a.part[i]); }); }
-  FOLD8_INLINE static V round(V a) { return V::make([&](int i) FOLD8_INLINE_LAMBDA { return L::round(a.part[i]); }); }
-  FOLD8_INLINE static Int bits(V a) { return Int::make([&](int i) FOLD8_INLINE_LAMBDA { return L::bits(a.part[i]); }); }
-  FOLD8_INLINE static V from_bits(Int a) { return V::make([&](int i) FOLD8_INLINE_LAMBDA { return L::from_bits(a.part[i]); }); }
-  FOLD8_INLINE static Int to_int(V a) { return Int::make([&](int i) FOLD8_INLINE_LAMBDA { return L::to_int(a.part[i]); }); }
-  FOLD8_INLINE static V to_float(Int a) { return V::make([&](int i) FOLD8_INLINE_LAMBDA { return L::to_float(a.part[i]); }); }
-  FOLD8_INLINE static V min(V a, V b) { return V::make([&](int i) FOLD8_INLINE_LAMBDA { return L::min(a.part[i], b.part[i]); }); }
-  FOLD8_INLINE static V max(V a, V b) { return V::make([&](int i) FOLD8_INLINE_LAMBDA { return L::max(a.part[i], b.part[i]); }); }
-  FOLD8_INLINE static V scale2(V a, V n) { return V::make([&](int i) FOLD8_INLINE_LAMBDA { return L::scale2(a.part[i], n.part[i]); }); }
-};
-
-// Memory: load and store 16 elements, or the first n < 16 (the rest is read as 0 and not written). Nothing outside
-// is touched. Instantiated for each Arch below.
+// Memory: load and store 16 elements, or the first n < 16 (the rest is read as 0 and not written).
+// Nothing outside is touched. Instantiated for each Arch below.
 template <class Arch>
 struct Memory16;
 
@@ -129,42 +18,95 @@ template <>
 struct Memory16<Avx2> {
   using V = V16<Avx2>;
   using I = I16<Avx2>;
-  static __m256i mask(int n) {   // lanes below n
+  static __m256i mask(int n) {  // lanes below n
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
   }
-  FOLD8_INLINE static V load(const float* p) { return V::make([&](int i) FOLD8_INLINE_LAMBDA { return Avx2::f32(_mm256_loadu_ps(p + 8 * i)); }); }
+  FOLD8_INLINE static V load(const float* p) {
+    return V::make([&](int i)
+                       FOLD8_INLINE_LAMBDA { return Avx2::f32(_mm256_loadu_ps(p + 8 * i)); });
+  }
   FOLD8_INLINE static V load(const float* p, int n) {
-    return V::make([&](int i) FOLD8_INLINE_LAMBDA { return Avx2::f32(_mm256_maskload_ps(p + 8 * i, mask(n - 8 * i))); });
+    return V::make([&](int i) FOLD8_INLINE_LAMBDA {
+      return Avx2::f32(_mm256_maskload_ps(p + 8 * i, mask(n - 8 * i)));
+    });
   }
   FOLD8_INLINE static void store(float* p, V v) {
     for_parts<2>([&](int i) FOLD8_INLINE_LAMBDA { _mm256_storeu_ps(p + 8 * i, v.part[i]); });
   }
   FOLD8_INLINE static void store(float* p, int n, V v) {
-    for_parts<2>([&](int i) FOLD8_INLINE_LAMBDA { _mm256_maskstore_ps(p + 8 * i, mask(n - 8 * i), v.part[i]); });
+    for_parts<2>([&](int i) FOLD8_INLINE_LAMBDA {
+      _mm256_maskstore_ps(p + 8 * i, mask(n - 8 * i), v.part[i]);
+    });
   }
   FOLD8_INLINE static I load(const std::int32_t* p) {
-    return I::make([&](int i) FOLD8_INLINE_LAMBDA { return Avx2::s32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 8 * i))); });
+    return I::make([&](int i) FOLD8_INLINE_LAMBDA {
+      return Avx2::s32(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p + 8 * i)));
+    });
   }
   FOLD8_INLINE static I load(const std::int32_t* p, int n) {
-    return I::make([&](int i) FOLD8_INLINE_LAMBDA { return Avx2::s32(_mm256_maskload_epi32(p + 8 * i, mask(n - 8 * i))); });
+    return I::make([&](int i) FOLD8_INLINE_LAMBDA {
+      return Avx2::s32(_mm256_maskload_epi32(p + 8 * i, mask(n - 8 * i)));
+    });
   }
-  FOLD8_INLINE static __m128i load_bytes(const void* p) { return _mm_loadu_si128(static_cast<const __m128i*>(p)); }
-  FOLD8_INLINE static __m128i load_bytes(const void* p, int n) {
-    alignas(16) std::uint8_t b[16] = {};
-    for (int i = 0; i < n; ++i) b[i] = static_cast<const std::uint8_t*>(p)[i];
-    return _mm_load_si128(reinterpret_cast<const __m128i*>(b));
+  FOLD8_INLINE static __m128i load_bytes(const void* p) {
+    return _mm_loadu_si128(static_cast<const __m128i*>(p));
   }
-  FOLD8_INLINE static void store_bytes(void* p, __m128i v) { _mm_storeu_si128(static_cast<__m128i*>(p), v); }
-  FOLD8_INLINE static void store_bytes(void* p, int n, __m128i v) {
-    alignas(16) std::uint8_t b[16];
-    _mm_store_si128(reinterpret_cast<__m128i*>(b), v);
-    for (int i = 0; i < n; ++i) static_cast<std::uint8_t*>(p)[i] = b[i];
+  // Up to 8 bytes as one number, by two loads that may overlap; and back.
+  static std::uint64_t load_few(const std::uint8_t* p, int n) {
+    if (n >= 8) return load_word<std::uint64_t>(p);
+    if (n >= 4)
+      return load_word<std::uint32_t>(p) | std::uint64_t{load_word<std::uint32_t>(p + n - 4)}
+                                               << (8 * n - 32);
+    if (n >= 2)
+      return load_word<std::uint16_t>(p) | std::uint64_t{load_word<std::uint16_t>(p + n - 2)}
+                                               << (8 * n - 16);
+    return n == 1 ? *p : 0;
+  }
+  static void store_few(std::uint8_t* p, int n, std::uint64_t v) {
+    if (n >= 8) return store_word<std::uint64_t>(p, v);
+    if (n >= 4) {
+      store_word<std::uint32_t>(p, v);
+      store_word<std::uint32_t>(p + n - 4, v >> (8 * n - 32));
+    } else if (n >= 2) {
+      store_word<std::uint16_t>(p, v);
+      store_word<std::uint16_t>(p + n - 2, v >> (8 * n - 16));
+    } else if (n == 1) {
+      *p = static_cast<std::uint8_t>(v);
+    }
+  }
+  template <class T>
+  static T load_word(const std::uint8_t* p) {
+    T v;
+    __builtin_memcpy(&v, p, sizeof v);
+    return v;
+  }
+  template <class T>
+  static void store_word(std::uint8_t* p, std::uint64_t v) {
+    const T t = static_cast<T>(v);
+    __builtin_memcpy(p, &t, sizeof t);
+  }
+  static __m128i load_bytes(const void* p, int n) {
+    const auto* b = static_cast<const std::uint8_t*>(p);
+    const auto low = static_cast<std::int64_t>(load_few(b, n));
+    return _mm_set_epi64x(n > 8 ? static_cast<std::int64_t>(load_few(b + 8, n - 8)) : 0, low);
+  }
+  FOLD8_INLINE static void store_bytes(void* p, __m128i v) {
+    _mm_storeu_si128(static_cast<__m128i*>(p), v);
+  }
+  static void store_bytes(void* p, int n, __m128i v) {
+    auto* b = static_cast<std::uint8_t*>(p);
+    store_few(b, n, static_cast<std::uint64_t>(_mm_cvtsi128_si64(v)));
+    if (n > 8) store_few(b + 8, n - 8, static_cast<std::uint64_t>(_mm_extract_epi64(v, 1)));
   }
   FOLD8_INLINE static I from_u8(__m128i b) {
-    return I::make([&](int i) FOLD8_INLINE_LAMBDA { return Avx2::s32(_mm256_cvtepu8_epi32(i == 0 ? b : _mm_srli_si128(b, 8))); });
+    return I::make([&](int i) FOLD8_INLINE_LAMBDA {
+      return Avx2::s32(_mm256_cvtepu8_epi32(i == 0 ? b : _mm_srli_si128(b, 8)));
+    });
   }
   FOLD8_INLINE static I from_s8(__m128i b) {
-    return I::make([&](int i) FOLD8_INLINE_LAMBDA { return Avx2::s32(_mm256_cvtepi8_epi32(i == 0 ? b : _mm_srli_si128(b, 8))); });
+    return I::make([&](int i) FOLD8_INLINE_LAMBDA {
+      return Avx2::s32(_mm256_cvtepi8_epi32(i == 0 ? b : _mm_srli_si128(b, 8)));
+    });
   }
   // Values already in range: the low byte of each.
   FOLD8_INLINE static __m128i to_bytes(I v) {
@@ -174,9 +116,11 @@ struct Memory16<Avx2> {
     return _mm_packus_epi16(_mm256_castsi256_si128(w), _mm256_extracti128_si256(w, 1));
   }
   FOLD8_INLINE static I max(I a, I b) {
-    return I::make([&](int i) FOLD8_INLINE_LAMBDA { return Avx2::s32(_mm256_max_epi32(a.part[i], b.part[i])); });
+    return I::make([&](int i) FOLD8_INLINE_LAMBDA {
+      return Avx2::s32(_mm256_max_epi32(a.part[i], b.part[i]));
+    });
   }
-  FOLD8_INLINE static unsigned any_mask(M16<Avx2> m) {   // bit i: lane i is set
+  FOLD8_INLINE static unsigned any_mask(M16<Avx2> m) {  // bit i: lane i is set
     return static_cast<unsigned>(_mm256_movemask_ps(m.part[0])) |
            static_cast<unsigned>(_mm256_movemask_ps(m.part[1])) << 8;
   }
@@ -194,24 +138,44 @@ template <>
 struct Memory16<Avx512Vnni> {
   using V = V16<Avx512Vnni>;
   using I = I16<Avx512Vnni>;
-  FOLD8_INLINE static V wrap(__m512 v) { return V::make([&](int) FOLD8_INLINE_LAMBDA { return Avx512Vnni::f32(v); }); }
-  FOLD8_INLINE static I wrap(__m512i v) { return I::make([&](int) FOLD8_INLINE_LAMBDA { return Avx512Vnni::s32(v); }); }
+  FOLD8_INLINE static V wrap(__m512 v) {
+    return V::make([&](int) FOLD8_INLINE_LAMBDA { return Avx512Vnni::f32(v); });
+  }
+  FOLD8_INLINE static I wrap(__m512i v) {
+    return I::make([&](int) FOLD8_INLINE_LAMBDA { return Avx512Vnni::s32(v); });
+  }
   static __mmask16 mask(int n) { return static_cast<__mmask16>((1u << n) - 1u); }
   FOLD8_INLINE static V load(const float* p) { return wrap(_mm512_loadu_ps(p)); }
-  FOLD8_INLINE static V load(const float* p, int n) { return wrap(_mm512_maskz_loadu_ps(mask(n), p)); }
+  FOLD8_INLINE static V load(const float* p, int n) {
+    return wrap(_mm512_maskz_loadu_ps(mask(n), p));
+  }
   FOLD8_INLINE static void store(float* p, V v) { _mm512_storeu_ps(p, v.part[0]); }
-  FOLD8_INLINE static void store(float* p, int n, V v) { _mm512_mask_storeu_ps(p, mask(n), v.part[0]); }
+  FOLD8_INLINE static void store(float* p, int n, V v) {
+    _mm512_mask_storeu_ps(p, mask(n), v.part[0]);
+  }
   FOLD8_INLINE static I load(const std::int32_t* p) { return wrap(_mm512_loadu_si512(p)); }
-  FOLD8_INLINE static I load(const std::int32_t* p, int n) { return wrap(_mm512_maskz_loadu_epi32(mask(n), p)); }
-  FOLD8_INLINE static __m128i load_bytes(const void* p) { return _mm_loadu_si128(static_cast<const __m128i*>(p)); }
-  FOLD8_INLINE static __m128i load_bytes(const void* p, int n) { return _mm_maskz_loadu_epi8(mask(n), p); }
-  FOLD8_INLINE static void store_bytes(void* p, __m128i v) { _mm_storeu_si128(static_cast<__m128i*>(p), v); }
-  FOLD8_INLINE static void store_bytes(void* p, int n, __m128i v) { _mm_mask_storeu_epi8(p, mask(n), v); }
+  FOLD8_INLINE static I load(const std::int32_t* p, int n) {
+    return wrap(_mm512_maskz_loadu_epi32(mask(n), p));
+  }
+  FOLD8_INLINE static __m128i load_bytes(const void* p) {
+    return _mm_loadu_si128(static_cast<const __m128i*>(p));
+  }
+  FOLD8_INLINE static __m128i load_bytes(const void* p, int n) {
+    return _mm_maskz_loadu_epi8(mask(n), p);
+  }
+  FOLD8_INLINE static void store_bytes(void* p, __m128i v) {
+    _mm_storeu_si128(static_cast<__m128i*>(p), v);
+  }
+  FOLD8_INLINE static void store_bytes(void* p, int n, __m128i v) {
+    _mm_mask_storeu_epi8(p, mask(n), v);
+  }
   FOLD8_INLINE static I from_u8(__m128i b) { return wrap(_mm512_cvtepu8_epi32(b)); }
   FOLD8_INLINE static I from_s8(__m128i b) { return wrap(_mm512_cvtepi8_epi32(b)); }
   FOLD8_INLINE static __m128i to_bytes(I v) { return _mm512_cvtepi32_epi8(v.part[0]); }
   FOLD8_INLINE static I max(I a, I b) { return wrap(_mm512_max_epi32(a.part[0], b.part[0])); }
-  FOLD8_INLINE static unsigned any_mask(M16<Avx512Vnni> m) { return static_cast<__mmask16>(m.part[0].data); }
+  FOLD8_INLINE static unsigned any_mask(M16<Avx512Vnni> m) {
+    return static_cast<__mmask16>(m.part[0].data);
+  }
   FOLD8_INLINE static float fold_sum(V v) {
     const __m512 a = v.part[0];
     const __m256 e = _mm256_add_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
@@ -222,34 +186,59 @@ struct Memory16<Avx512Vnni> {
 };
 #endif
 
-// A run of n elements in steps of 16: f(offset, Full) for whole steps, f(offset, count) with an int for the tail.
-// Body code writes load(p + j, n): with Full the unmasked form is chosen at compile time.
+// A run of n elements in steps of 16: f(offset, Full) for whole steps, f(offset, count) with an int
+// for the tail. Body code writes load(p + j, n): with Full the unmasked form is chosen at compile
+// time.
 struct Full {};
 
 template <class Arch>
-FOLD8_INLINE V16<Arch> load(const float* p, Full) { return Memory16<Arch>::load(p); }
+FOLD8_INLINE V16<Arch> load(const float* p, Full) {
+  return Memory16<Arch>::load(p);
+}
 template <class Arch>
-FOLD8_INLINE V16<Arch> load(const float* p, int n) { return Memory16<Arch>::load(p, n); }
+FOLD8_INLINE V16<Arch> load(const float* p, int n) {
+  return Memory16<Arch>::load(p, n);
+}
 template <class Arch>
-FOLD8_INLINE I16<Arch> load(const std::int32_t* p, Full) { return Memory16<Arch>::load(p); }
+FOLD8_INLINE I16<Arch> load(const std::int32_t* p, Full) {
+  return Memory16<Arch>::load(p);
+}
 template <class Arch>
-FOLD8_INLINE I16<Arch> load(const std::int32_t* p, int n) { return Memory16<Arch>::load(p, n); }
+FOLD8_INLINE I16<Arch> load(const std::int32_t* p, int n) {
+  return Memory16<Arch>::load(p, n);
+}
 template <class Arch>
-FOLD8_INLINE void store(float* p, Full, V16<Arch> v) { Memory16<Arch>::store(p, v); }
+FOLD8_INLINE void store(float* p, Full, V16<Arch> v) {
+  Memory16<Arch>::store(p, v);
+}
 template <class Arch>
-FOLD8_INLINE void store(float* p, int n, V16<Arch> v) { Memory16<Arch>::store(p, n, v); }
+FOLD8_INLINE void store(float* p, int n, V16<Arch> v) {
+  Memory16<Arch>::store(p, n, v);
+}
 template <class Arch>
-FOLD8_INLINE I16<Arch> load_u8(const void* p, Full) { return Memory16<Arch>::from_u8(Memory16<Arch>::load_bytes(p)); }
+FOLD8_INLINE I16<Arch> load_u8(const void* p, Full) {
+  return Memory16<Arch>::from_u8(Memory16<Arch>::load_bytes(p));
+}
 template <class Arch>
-FOLD8_INLINE I16<Arch> load_u8(const void* p, int n) { return Memory16<Arch>::from_u8(Memory16<Arch>::load_bytes(p, n)); }
+FOLD8_INLINE I16<Arch> load_u8(const void* p, int n) {
+  return Memory16<Arch>::from_u8(Memory16<Arch>::load_bytes(p, n));
+}
 template <class Arch>
-FOLD8_INLINE I16<Arch> load_s8(const void* p, Full) { return Memory16<Arch>::from_s8(Memory16<Arch>::load_bytes(p)); }
+FOLD8_INLINE I16<Arch> load_s8(const void* p, Full) {
+  return Memory16<Arch>::from_s8(Memory16<Arch>::load_bytes(p));
+}
 template <class Arch>
-FOLD8_INLINE I16<Arch> load_s8(const void* p, int n) { return Memory16<Arch>::from_s8(Memory16<Arch>::load_bytes(p, n)); }
+FOLD8_INLINE I16<Arch> load_s8(const void* p, int n) {
+  return Memory16<Arch>::from_s8(Memory16<Arch>::load_bytes(p, n));
+}
 template <class Arch>
-FOLD8_INLINE void store_u8(void* p, Full, I16<Arch> v) { Memory16<Arch>::store_bytes(p, Memory16<Arch>::to_bytes(v)); }
+FOLD8_INLINE void store_u8(void* p, Full, I16<Arch> v) {
+  Memory16<Arch>::store_bytes(p, Memory16<Arch>::to_bytes(v));
+}
 template <class Arch>
-FOLD8_INLINE void store_u8(void* p, int n, I16<Arch> v) { Memory16<Arch>::store_bytes(p, n, Memory16<Arch>::to_bytes(v)); }
+FOLD8_INLINE void store_u8(void* p, int n, I16<Arch> v) {
+  Memory16<Arch>::store_bytes(p, n, Memory16<Arch>::to_bytes(v));
+}
 
 template <class Arch, class Function>
 FOLD8_INLINE void for_steps(std::size_t n, Function&& f) {
@@ -258,9 +247,12 @@ FOLD8_INLINE void for_steps(std::size_t n, Function&& f) {
   if (j < n) f(j, static_cast<int>(n - j));
 }
 
-// v in the lanes below n, `other` in the rest: keeps the lanes of a tail out of sums (+0) and maxima (-inf).
+// v in the lanes below n, `other` in the rest: keeps the lanes of a tail out of sums (+0) and
+// maxima (-inf).
 template <class Arch>
-FOLD8_INLINE V16<Arch> keep(V16<Arch> v, Full, float) { return v; }
+FOLD8_INLINE V16<Arch> keep(V16<Arch> v, Full, float) {
+  return v;
+}
 template <class Arch>
 FOLD8_INLINE V16<Arch> keep(V16<Arch> v, int n, float other) {
   alignas(64) constexpr float kLane[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
@@ -269,7 +261,9 @@ FOLD8_INLINE V16<Arch> keep(V16<Arch> v, int n, float other) {
 }
 
 template <class Arch>
-FOLD8_INLINE float fold_sum(V16<Arch> v) { return Memory16<Arch>::fold_sum(v); }
+FOLD8_INLINE float fold_sum(V16<Arch> v) {
+  return Memory16<Arch>::fold_sum(v);
+}
 
 // round_clamped of quantize_ref.h: r already divided; the codes, zero point added.
 template <class Arch>
@@ -278,7 +272,8 @@ struct RoundClamped {
   using L = Lanes<V>;
   V lo, hi, z;
   RoundClamped(std::int32_t zero_point, std::int32_t lowest, std::int32_t highest)
-      : lo(static_cast<float>(lowest - zero_point)), hi(static_cast<float>(highest - zero_point)),
+      : lo(static_cast<float>(lowest - zero_point)),
+        hi(static_cast<float>(highest - zero_point)),
         z(static_cast<float>(zero_point)) {}
   FOLD8_INLINE I16<Arch> operator()(V r) const {
     const V c = L::min(hi, L::max(lo, L::select(L::is_nan(r), V(0.0f), r)));

@@ -12,15 +12,19 @@ TEST(Quantize, TiesGoToEvenRangesSaturateNanIsTheZeroPoint) {
   for (const Target& t : targets()) {
     if (!t.cpu_can_run()) continue;
     SCOPED_TRACE(std::string(t.name));
-    const float x[] = {0.25f, 0.75f, 1.25f, -0.25f, -0.75f, 200.0f, -200.0f, INFINITY, -INFINITY, NAN, 3.4e38f};
+    const float x[] = {0.25f,   0.75f,    1.25f,     -0.25f, -0.75f, 200.0f,
+                       -200.0f, INFINITY, -INFINITY, NAN,    3.4e38f};
     const float s = 0.5f;
     const std::int32_t z = 10;
     std::uint8_t u[11];
-    t.kernels->quantize({.type = QType::u8, .inner = 11, .x = x, .q = u, .scales = &s, .zero_points = &z});
-    EXPECT_EQ(std::vector<int>(u, u + 11), (std::vector<int>{10, 12, 12, 10, 8, 255, 0, 255, 0, 10, 255}));
+    t.kernels->quantize(
+        {.type = QType::u8, .inner = 11, .x = x, .q = u, .scales = &s, .zero_points = &z});
+    EXPECT_EQ(std::vector<int>(u, u + 11),
+              (std::vector<int>{10, 12, 12, 10, 8, 255, 0, 255, 0, 10, 255}));
     std::int8_t v[11];
     t.kernels->quantize({.type = QType::s8, .inner = 11, .x = x, .q = v, .scales = &s});
-    EXPECT_EQ(std::vector<int>(v, v + 11), (std::vector<int>{0, 2, 2, 0, -2, 127, -128, 127, -128, 0, 127}));
+    EXPECT_EQ(std::vector<int>(v, v + 11),
+              (std::vector<int>{0, 2, 2, 0, -2, 127, -128, 127, -128, 0, 127}));
   }
 }
 
@@ -52,9 +56,11 @@ TEST(Quantize, EveryTargetGivesTheReferencesBitsForEveryLayout) {
         copy_to(x, awkward_values(rng, n));
         for (std::size_t c = 0; c < channels; ++c) {
           scales[c] = std::exp(rng.normal());
-          zero[c] = static_cast<std::int32_t>(type == QType::u8 ? rng.integer(0, 255) : rng.integer(-128, 127));
+          zero[c] = static_cast<std::int32_t>(type == QType::u8 ? rng.integer(0, 255)
+                                                                : rng.integer(-128, 127));
         }
-        for (const std::int32_t* z : {static_cast<const std::int32_t*>(zero.data()), static_cast<const std::int32_t*>(nullptr)}) {
+        for (const std::int32_t* z : {static_cast<const std::int32_t*>(zero.data()),
+                                      static_cast<const std::int32_t*>(nullptr)}) {
           QuantizeArgs q{type, 2, channels, inner, x.data(), want.data(), scales.data(), z};
           reference_table().quantize(q);
           DequantizeArgs d{type, 2, channels, inner, want.data(), want_y.data(), scales.data(), z};
@@ -90,17 +96,20 @@ TEST(QuantizeRows, EveryTargetGivesTheReferencesBits) {
     GuardedBuffer<float> x(rows * cols), want_s(rows), got_s(rows);
     GuardedBuffer<std::uint8_t> want(rows * cols), got(rows * cols);
     rng.fill_normal(x.span());
-    for (std::size_t j = 0; j < cols; ++j) x[j] = 0, x[cols + j] = 1e-42f;   // a row of zeros, a denormal one
+    for (std::size_t j = 0; j < cols; ++j)
+      x[j] = 0, x[cols + j] = 1e-42f;  // a row of zeros, a denormal one
     x[2 * cols + cols / 2] = NAN;
     x[3 * cols + cols - 1] = -INFINITY;
-    QuantizeRowsArgs args{.rows = rows, .cols = cols, .x = x.data(), .q = want.data(), .scales = want_s.data()};
+    QuantizeRowsArgs args{
+        .rows = rows, .cols = cols, .x = x.data(), .q = want.data(), .scales = want_s.data()};
     reference_table().quantize_rows(args);
     EXPECT_EQ(want_s[0], 0x1p-126f);
     EXPECT_EQ(want[0], 128);
     EXPECT_TRUE(std::isnan(want_s[2]) && std::isnan(want_s[3]));
     EXPECT_EQ(want[2 * cols], 128);
     std::uint8_t lowest = 255, highest = 0;
-    for (std::size_t j = 4 * cols; j < 5 * cols; ++j) lowest = std::min(lowest, want[j]), highest = std::max(highest, want[j]);
+    for (std::size_t j = 4 * cols; j < 5 * cols; ++j)
+      lowest = std::min(lowest, want[j]), highest = std::max(highest, want[j]);
     EXPECT_TRUE(lowest == 1 || highest == 255);
     for_each_vector_target([&](const KernelTable& table) {
       args.q = got.data(), args.scales = got_s.data();
@@ -123,8 +132,15 @@ TEST(Requantize, EveryTargetGivesTheReferencesBits) {
     rng.fill_normal(b.span(), 0, 10);
     rng.fill_normal(row.span());
     for (int with : {0, 1, 2, 3}) {
-      RequantizeArgs args{rows, cols, acc.data(), m.data(), with & 1 ? b.data() : nullptr, with & 2 ? row.data() : nullptr,
-                          want.data(), want_q.data(), 117};
+      RequantizeArgs args{rows,
+                          cols,
+                          acc.data(),
+                          m.data(),
+                          with & 1 ? b.data() : nullptr,
+                          with & 2 ? row.data() : nullptr,
+                          want.data(),
+                          want_q.data(),
+                          117};
       reference_table().requantize(args);
       for_each_vector_target([&](const KernelTable& table) {
         args.y = got.data(), args.q = got_q.data();
@@ -141,7 +157,7 @@ TEST(MapU8, AppliesTheTableInPlace) {
   requantize_table(0.1f, 3, 0.2f, 128, table);
   EXPECT_EQ(table[3], 128);
   EXPECT_EQ(table[5], 129);
-  EXPECT_EQ(table[4], 128);   // 0.5 goes to even
+  EXPECT_EQ(table[4], 128);  // 0.5 goes to even
   EXPECT_EQ(table[255], 254);
   for (std::size_t n : awkward_lengths())
     for (const Target& t : targets()) {
@@ -154,7 +170,7 @@ TEST(MapU8, AppliesTheTableInPlace) {
 }
 
 TEST(DynamicQuantize, FollowsOnnx) {
-  const float x[] = {0, 2, -3, -2.5f, 1.34f, 0.5f};   // the operator's own example
+  const float x[] = {0, 2, -3, -2.5f, 1.34f, 0.5f};  // the operator's own example
   float s;
   std::int32_t z;
   ASSERT_TRUE(dynamic_quantize_params(x, 6, &s, &z));

@@ -17,7 +17,12 @@ TEST(Softmax, EveryTargetGivesTheReferencesBits) {
           GuardedBuffer<float> x(n), want(n), got(n);
           rng.fill_normal(x.span(), 0, 4);
           if (special) copy_to(x, awkward_values(rng, n));
-          SoftmaxArgs args{.outer = 3, .axis = axis, .inner = inner, .log = log, .x = x.data(), .y = want.data()};
+          SoftmaxArgs args{.outer = 3,
+                           .axis = axis,
+                           .inner = inner,
+                           .log = log,
+                           .x = x.data(),
+                           .y = want.data()};
           reference_table().softmax(args);
           for_each_vector_target([&](const KernelTable& table) {
             args.y = got.data();
@@ -26,7 +31,8 @@ TEST(Softmax, EveryTargetGivesTheReferencesBits) {
           });
           if (special) continue;
           double sum = 0;
-          for (std::size_t j = 0; j < axis; ++j) sum += log ? std::exp(double{want[j * inner]}) : double{want[j * inner]};
+          for (std::size_t j = 0; j < axis; ++j)
+            sum += log ? std::exp(double{want[j * inner]}) : double{want[j * inner]};
           EXPECT_NEAR(sum, 1, 1e-5);
         }
 }
@@ -42,8 +48,13 @@ TEST(Softmax, TheLayoutOfTheAxisDoesNotChangeTheResult) {
     if (!t.cpu_can_run()) continue;
     t.kernels->softmax({.outer = inner, .axis = axis, .inner = 1, .x = rows.data(), .y = a.data()});
     // In two parts of inner, as two threads would.
-    t.kernels->softmax({.axis = axis, .inner = 7, .axis_stride = inner, .x = columns.data(), .y = b.data()});
-    t.kernels->softmax({.axis = axis, .inner = 13, .axis_stride = inner, .x = columns.data() + 7, .y = b.data() + 7});
+    t.kernels->softmax(
+        {.axis = axis, .inner = 7, .axis_stride = inner, .x = columns.data(), .y = b.data()});
+    t.kernels->softmax({.axis = axis,
+                        .inner = 13,
+                        .axis_stride = inner,
+                        .x = columns.data() + 7,
+                        .y = b.data() + 7});
     for (std::size_t i = 0; i < inner; ++i)
       for (std::size_t j = 0; j < axis; ++j) ASSERT_EQ(a[i * axis + j], b[j * inner + i]);
   }
@@ -74,12 +85,14 @@ TEST(Reduce, EveryTargetGivesTheReferencesBits) {
             GuardedBuffer<float> x(n), want(outer * inner), got(outer * inner);
             rng.fill_normal(x.span(), 1, 2);
             if (special && n > 0) copy_to(x, awkward_values(rng, n));
-            ReduceArgs args{static_cast<ReduceKind>(kind), rule, outer, axis, inner, x.data(), want.data()};
+            ReduceArgs args{
+                static_cast<ReduceKind>(kind), rule, outer, axis, inner, x.data(), want.data()};
             reference_table().reduce(args);
             for_each_vector_target([&](const KernelTable& table) {
               args.y = got.data();
               table.reduce(args);
-              EXPECT_TRUE(same_bits(got.data(), want.data(), outer * inner)) << "kind " << kind << " axis " << axis << " inner " << inner;
+              EXPECT_TRUE(same_bits(got.data(), want.data(), outer * inner))
+                  << "kind " << kind << " axis " << axis << " inner " << inner;
             });
           }
 }
@@ -136,14 +149,15 @@ TEST(ArgReduce, EveryTargetGivesTheReferencesIndex) {
             const std::size_t outer = 2, n = outer * axis * inner;
             GuardedBuffer<float> x(n);
             GuardedBuffer<std::int64_t> want(outer * inner), got(outer * inner);
-            for (float& v : x.span()) v = static_cast<float>(rng.integer(-3, 3));   // many ties
+            for (float& v : x.span()) v = static_cast<float>(rng.integer(-3, 3));  // many ties
             if (with_nan) x[n / 2] = x[n - 1] = NAN;
             ArgReduceArgs args{largest, last, outer, axis, inner, x.data(), want.data()};
             reference_table().arg_reduce(args);
             for_each_vector_target([&](const KernelTable& table) {
               args.index = got.data();
               table.arg_reduce(args);
-              EXPECT_TRUE(same_bits(got.data(), want.data(), outer * inner)) << axis << " " << inner << " " << largest << last;
+              EXPECT_TRUE(same_bits(got.data(), want.data(), outer * inner))
+                  << axis << " " << inner << " " << largest << last;
             });
           }
 }
@@ -164,7 +178,7 @@ TEST(ArgReduce, TiesGoToTheLowestIndexUnlessAskedOtherwise) {
 }
 
 TEST(ReduceIntegers, AreExactAndWrap) {
-  const std::int64_t x[] = {5, -7, 3, 9, 2, -4};   // [2, 3]: columns (5,9) (-7,2) (3,-4)
+  const std::int64_t x[] = {5, -7, 3, 9, 2, -4};  // [2, 3]: columns (5,9) (-7,2) (3,-4)
   std::int64_t y[3];
   reduce_s64(ReduceKind::sum, 1, 2, 3, x, y);
   EXPECT_EQ(std::vector<std::int64_t>(y, y + 3), (std::vector<std::int64_t>{14, -5, -1}));

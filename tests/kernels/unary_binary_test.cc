@@ -16,8 +16,15 @@ TEST(Unary, EveryTargetGivesTheReferencesBitsAndStaysInside) {
       GuardedBuffer<float> x(n), want(n), got(n);
       GuardedBuffer<std::uint8_t> want_q(n), got_q(n);
       copy_to(x, awkward_values(rng, n));
-      UnaryArgs args{.kind = static_cast<UnaryKind>(k), .n = n, .x = x.data(), .y = want.data(), .a = 0.75f, .b = 1.25f,
-                     .q = want_q.data(), .q_scale = 0.037f, .q_zero_point = 113};
+      UnaryArgs args{.kind = static_cast<UnaryKind>(k),
+                     .n = n,
+                     .x = x.data(),
+                     .y = want.data(),
+                     .a = 0.75f,
+                     .b = 1.25f,
+                     .q = want_q.data(),
+                     .q_scale = 0.037f,
+                     .q_zero_point = 113};
       reference_table().unary(args);
       for_each_vector_target([&](const KernelTable& table) {
         args.y = got.data(), args.q = got_q.data();
@@ -66,25 +73,35 @@ TEST(Unary, MeansWhatOnnxSays) {
   EXPECT_NEAR(one(K::selu, -1.0f, 1.67326319f, 1.05070102f), -1.1113307, 3e-7);
   EXPECT_NEAR(one(K::celu, -1.0f, 2.0f), 2 * std::expm1(-0.5), 3e-7);
   EXPECT_NEAR(one(K::elu, -1.0f, 1.5f), 1.5 * std::expm1(-1.0), 2e-7);
-  EXPECT_EQ(std::bit_cast<std::uint32_t>(one(K::canonical_nan, -std::bit_cast<float>(0x7fc12345u))), 0x7fc00000u);
+  EXPECT_EQ(std::bit_cast<std::uint32_t>(one(K::canonical_nan, -std::bit_cast<float>(0x7fc12345u))),
+            0x7fc00000u);
 }
 
 // Operands of random shapes with broadcast axes, laid out densely, stepped through by strides.
 struct Problem {
   std::vector<std::size_t> shape;
-  std::vector<int> a_broadcast, b_broadcast;   // 1: this axis is broadcast
+  std::vector<int> a_broadcast, b_broadcast;  // 1: this axis is broadcast
 };
 
 std::vector<Problem> problems() {
   return {
-      {{37}, {0}, {0}}, {{37}, {0}, {1}}, {{37}, {1}, {0}}, {{1}, {0}, {0}}, {{5, 33}, {0, 0}, {1, 0}},
-      {{5, 33}, {0, 0}, {0, 1}}, {{5, 33}, {1, 0}, {0, 1}}, {{2, 9, 24}, {0, 0, 0}, {0, 1, 0}},
-      {{2, 9, 17}, {0, 1, 0}, {0, 0, 0}}, {{2, 3, 4, 5}, {0, 1, 0, 1}, {1, 0, 1, 0}},
-      {{2, 3, 1, 2, 2, 3, 2, 2}, {0, 0, 0, 1, 0, 0, 0, 0}, {0, 1, 0, 0, 0, 1, 0, 1}}, {{4, 3}, {0, 0}, {0, 0}},
+      {{37}, {0}, {0}},
+      {{37}, {0}, {1}},
+      {{37}, {1}, {0}},
+      {{1}, {0}, {0}},
+      {{5, 33}, {0, 0}, {1, 0}},
+      {{5, 33}, {0, 0}, {0, 1}},
+      {{5, 33}, {1, 0}, {0, 1}},
+      {{2, 9, 24}, {0, 0, 0}, {0, 1, 0}},
+      {{2, 9, 17}, {0, 1, 0}, {0, 0, 0}},
+      {{2, 3, 4, 5}, {0, 1, 0, 1}, {1, 0, 1, 0}},
+      {{2, 3, 1, 2, 2, 3, 2, 2}, {0, 0, 0, 1, 0, 0, 0, 0}, {0, 1, 0, 0, 0, 1, 0, 1}},
+      {{4, 3}, {0, 0}, {0, 0}},
   };
 }
 
-std::size_t fill_strides(const Problem& p, const std::vector<int>& broadcast, std::ptrdiff_t* stride) {
+std::size_t fill_strides(const Problem& p, const std::vector<int>& broadcast,
+                         std::ptrdiff_t* stride) {
   std::ptrdiff_t step = 1;
   for (std::size_t i = p.shape.size(); i-- > 0;) {
     stride[i] = broadcast[i] ? 0 : step;
@@ -102,29 +119,40 @@ std::size_t elements(const Problem& p) {
 void compare_binary(const Problem& p, BinaryKind kind, int types, SeededRng& rng) {
   BinaryArgs args{.kind = kind, .rank = static_cast<int>(p.shape.size())};
   std::copy(p.shape.begin(), p.shape.end(), args.shape);
-  const std::size_t na = fill_strides(p, p.a_broadcast, args.a.stride), nb = fill_strides(p, p.b_broadcast, args.b.stride);
+  const std::size_t na = fill_strides(p, p.a_broadcast, args.a.stride),
+                    nb = fill_strides(p, p.b_broadcast, args.b.stride);
   const std::size_t n = elements(p);
   GuardedBuffer<float> a(na), b(nb), want(n), got(n);
   GuardedBuffer<std::uint8_t> qa(na), qb(nb), want_q(n), got_q(n);
   copy_to(a, awkward_values(rng, na));
-  for (std::size_t i = 0; i < nb; ++i) b[i] = i % 5 == 0 ? 2.0f : special_values()[(i * 7) % special_values().size()];
+  for (std::size_t i = 0; i < nb; ++i)
+    b[i] = i % 5 == 0 ? 2.0f : special_values()[(i * 7) % special_values().size()];
   rng.fill_integers(qa.span(), 0, 255);
   rng.fill_integers(qb.span(), 0, 255);
-  if (types & 1) args.a.u8 = qa.data(), args.a.scale = 0.3f, args.a.zero_point = 100; else args.a.f32 = a.data();
-  if (types & 2) args.b.u8 = qb.data(), args.b.scale = 0.2f, args.b.zero_point = 7; else args.b.f32 = b.data();
+  if (types & 1)
+    args.a.u8 = qa.data(), args.a.scale = 0.3f, args.a.zero_point = 100;
+  else
+    args.a.f32 = a.data();
+  if (types & 2)
+    args.b.u8 = qb.data(), args.b.scale = 0.2f, args.b.zero_point = 7;
+  else
+    args.b.f32 = b.data();
   if (types & 4) args.activation = Activation::hard_swish, args.act_a = 1.0f / 6, args.act_b = 0.5f;
   args.begin = 0, args.end = n;
   args.y = want.data(), args.q = want_q.data(), args.q_scale = 0.11f, args.q_zero_point = 40;
   reference_table().binary(args);
   for_each_vector_target([&](const KernelTable& table) {
     args.y = got.data(), args.q = types & 8 ? got_q.data() : nullptr;
-    for (std::size_t cut : {std::size_t{0}, n / 3, n}) {   // any split over threads
+    for (std::size_t cut : {std::size_t{0}, n / 3, n}) {  // any split over threads
       args.begin = 0, args.end = cut;
       table.binary(args);
       args.begin = cut, args.end = n;
       table.binary(args);
-      ASSERT_TRUE(same_bits(got.data(), want.data(), n)) << "kind " << int(kind) << " types " << types;
-      if (types & 8) { ASSERT_TRUE(same_bits(got_q.data(), want_q.data(), n)); }
+      ASSERT_TRUE(same_bits(got.data(), want.data(), n))
+          << "kind " << int(kind) << " types " << types;
+      if (types & 8) {
+        ASSERT_TRUE(same_bits(got_q.data(), want_q.data(), n));
+      }
     }
   });
 }
@@ -133,7 +161,8 @@ TEST(Binary, EveryTargetGivesTheReferencesBitsForEveryBroadcast) {
   SeededRng rng;
   for (const Problem& p : problems())
     for (int kind = 0; kind <= static_cast<int>(BinaryKind::mod); ++kind)
-      for (int types : {0, 1, 2, 3, 4, 8, 15}) compare_binary(p, static_cast<BinaryKind>(kind), types, rng);
+      for (int types : {0, 1, 2, 3, 4, 8, 15})
+        compare_binary(p, static_cast<BinaryKind>(kind), types, rng);
 }
 
 TEST(Binary, ExtremaAndPowersOfSpecialValues) {
@@ -162,7 +191,8 @@ TEST(BinaryU8, EveryTargetGivesTheReferencesBits) {
     for (BinaryU8Kind kind : {BinaryU8Kind::add, BinaryU8Kind::mul}) {
       BinaryU8Args args{.kind = kind, .rank = static_cast<int>(p.shape.size())};
       std::copy(p.shape.begin(), p.shape.end(), args.shape);
-      const std::size_t na = fill_strides(p, p.a_broadcast, args.a_stride), nb = fill_strides(p, p.b_broadcast, args.b_stride);
+      const std::size_t na = fill_strides(p, p.a_broadcast, args.a_stride),
+                        nb = fill_strides(p, p.b_broadcast, args.b_stride);
       const std::size_t n = elements(p);
       GuardedBuffer<std::uint8_t> a(na), b(nb), want(n), got(n);
       rng.fill_integers(a.span(), 0, 255);
@@ -189,9 +219,19 @@ TEST(Affine, EveryTargetGivesTheReferencesBitsInBothLayouts) {
       copy_to(x, awkward_values(rng, n));
       rng.fill_normal(m.span());
       rng.fill_normal(b.span());
-      AffineArgs args{.outer = 2, .channels = channels, .inner = inner, .x = x.data(), .m = m.data(), .b = b.data(),
-                      .activation = Activation::clip, .act_a = 0, .act_b = INFINITY, .y = want.data(),
-                      .q = want_q.data(), .q_scale = 0.05f, .q_zero_point = 3};
+      AffineArgs args{.outer = 2,
+                      .channels = channels,
+                      .inner = inner,
+                      .x = x.data(),
+                      .m = m.data(),
+                      .b = b.data(),
+                      .activation = Activation::clip,
+                      .act_a = 0,
+                      .act_b = INFINITY,
+                      .y = want.data(),
+                      .q = want_q.data(),
+                      .q_scale = 0.05f,
+                      .q_zero_point = 3};
       reference_table().affine(args);
       for_each_vector_target([&](const KernelTable& table) {
         args.y = got.data(), args.q = got_q.data();
