@@ -26,6 +26,10 @@ Status prepare_step(Binding& b, graph::NodeId n);
 // Views and in-place operators share memory; everything else is packed by lifetime.
 Status place_values(Binding& b);
 
+// With the largest extents where they depend on data.
+TensorType planned_type(const Facts& f);
+std::string megabytes(std::size_t bytes);
+
 // Bytes of a value of this type, nullopt if they overflow.
 std::optional<std::size_t> bytes_of(const TensorType& type);
 

@@ -8,8 +8,6 @@ namespace {
 
 std::size_t at(graph::ValueId v) { return static_cast<std::size_t>(v); }
 
-std::string megabytes(std::size_t bytes) { return std::to_string((bytes >> 20) + 1) + " MB"; }
-
 class Placement {
  public:
   explicit Placement(Binding& b)
@@ -21,7 +19,7 @@ class Placement {
     for (std::size_t k = 0; k < steps_.size(); ++k) {
       if (steps_[k].control != nullptr) continue;             // its outputs lie in the body's memory
       for (std::size_t o = 0; o < steps_[k].outputs.size(); ++o)
-        if (steps_[k].outputs[o] != graph::kNoValue) FOLD8_CHECK_OK(place(static_cast<int>(k), o));
+        if (steps_[k].outputs[o] != graph::kNoValue) place(static_cast<int>(k), o);
       if (steps_[k].step != nullptr) scratch(static_cast<int>(k));
     }
     return finish();
@@ -43,7 +41,7 @@ class Placement {
   const TensorType& type(graph::ValueId v) const { return b_.plan.facts[at(v)].type; }
   graph::ValueId root(graph::ValueId v) const { return root_[at(v)] == graph::kNoValue ? v : root_[at(v)]; }
 
-  Status place(int k, std::size_t o) {
+  void place(int k, std::size_t o) {
     const PlannedStep& step = steps_[static_cast<std::size_t>(k)];
     const graph::ValueId v = step.outputs[o];
     if (o == 0 && !step.reports_shapes && step.step != nullptr && b_.plan.facts[at(v)].data == nullptr) {
@@ -53,18 +51,13 @@ class Placement {
         if (const int buffer = buffer_[at(root(v))]; buffer >= 0)
           lifetimes_[static_cast<std::size_t>(buffer)].last = std::max(lifetimes_[static_cast<std::size_t>(buffer)].last, last_read_[at(v)]);
         b_.segment.aliases.emplace_back(v, root(v));
-        return ok_status();
+        return;
       }
     }
-    const Facts& f = b_.plan.facts[at(v)];
-    TensorType planned = f.type;
-    if (f.bound && !planned.shape.known()) planned.shape = *f.bound;
-    const auto bytes = bytes_of(planned);
-    if (!bytes || *bytes > b_.options.memory_limit) return too_large(v, planned.shape);
+    const TensorType planned = planned_type(b_.plan.facts[at(v)]);
     buffer_[at(v)] = static_cast<int>(lifetimes_.size());
-    lifetimes_.push_back({*bytes, k, std::max(k, last_read_[at(v)])});
+    lifetimes_.push_back({bytes_of(planned).value_or(0), k, std::max(k, last_read_[at(v)])});
     owners_.push_back(v);
-    return ok_status();
   }
 
   // The operand whose memory output 0 of step k takes over, or kNoValue.
@@ -104,12 +97,6 @@ class Placement {
     if (bytes == 0 || steps_[static_cast<std::size_t>(k)].idle) return;
     lifetimes_.push_back({bytes, k, k});
     owners_.push_back(-1 - k);
-  }
-
-  Error too_large(graph::ValueId v, const Shape& shape) const {
-    return invalid_argument("tensor '" + b_.info.g.value(v).name + "' would be " + to_string(shape) + " of " +
-                            std::string(name(type(v).dtype)) + ", more than the limit of " + megabytes(b_.options.memory_limit) +
-                            "; run smaller inputs");
   }
 
   Status finish() {

@@ -7,13 +7,6 @@ namespace {
 
 std::size_t at(graph::ValueId v) { return static_cast<std::size_t>(v); }
 
-// With the largest extents where they depend on data.
-TensorType planned_type(const Facts& f) {
-  TensorType t = f.type;
-  if (f.bound && !t.shape.known()) t.shape = *f.bound;
-  return t;
-}
-
 Status prepare_control(Binding& b, graph::NodeId id, PlannedStep& step) {
   auto& owned = (*b.options.controls)[id];
   if (owned == nullptr) {
@@ -68,7 +61,28 @@ bool all_empty(const Binding& b, const PlannedStep& step) {
   return true;
 }
 
+// Before anything of that size is allocated. Outputs of control flow are checked by their bodies.
+Status check_sizes(const Binding& b, const graph::Node& n) {
+  for (graph::ValueId v : n.outputs) {
+    if (v == graph::kNoValue) continue;
+    const TensorType t = planned_type(b.plan.facts[at(v)]);
+    const auto bytes = bytes_of(t);
+    if (!bytes || *bytes > b.options.memory_limit)
+      return invalid_argument("tensor '" + b.info.g.value(v).name + "' would be " + std::string(name(t.dtype)) + to_string(t.shape) +
+                              ", more than the limit of " + megabytes(b.options.memory_limit) + "; run smaller inputs");
+  }
+  return ok_status();
+}
+
 }  // namespace
+
+TensorType planned_type(const Facts& f) {
+  TensorType t = f.type;
+  if (f.bound && !t.shape.known()) t.shape = *f.bound;
+  return t;
+}
+
+std::string megabytes(std::size_t bytes) { return std::to_string((bytes >> 20) + 1) + " MB"; }
 
 Status prepare_step(Binding& b, graph::NodeId id) {
   const graph::Node& n = b.info.g.node(id);
@@ -81,6 +95,7 @@ Status prepare_step(Binding& b, graph::NodeId id) {
   if (is_control_flow(n.op)) {
     FOLD8_CHECK_OK(prepare_control(b, id, step));
   } else {
+    FOLD8_CHECK_OK(check_sizes(b, n));
     step.idle = all_empty(b, step);
     if (!step.idle) FOLD8_CHECK_OK(prepare_operator(b, n, step));
   }

@@ -43,10 +43,17 @@ Executor::Executor(const graph::Graph& g, std::vector<graph::NodeId> order, cons
 }
 
 Status Executor::run(std::span<const TensorView> inputs) {
+  current_ = nullptr;
+  outputs_.clear();
   current_ = &find_plan(inputs);
-  auto status = run_plan(inputs);
-  if (!status.ok()) forget_current();
-  return status;
+  try {
+    auto status = run_plan(inputs);
+    if (!status.ok()) forget_current();
+    return status;
+  } catch (...) {
+    forget_current();                          // half a plan must not be found again
+    throw;
+  }
 }
 
 Plan& Executor::find_plan(std::span<const TensorView> inputs) {

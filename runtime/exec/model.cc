@@ -1,5 +1,6 @@
 #include "runtime/exec/model.h"
 
+#include "runtime/exec/nested.h"
 #include "runtime/exec/packed.h"
 #include "runtime/format/f8.h"
 #include "runtime/graph/verify.h"
@@ -17,10 +18,18 @@ auto with_memory_errors(F f) -> decltype(f()) {
   }
 }
 
+// With the bodies of If, Loop and Scan.
+Status verify_all(const graph::Graph& g) {
+  FOLD8_CHECK_OK(graph::verify(g));
+  return for_each_body(g, verify_all);
+}
+
 }  // namespace
 
 Result<std::shared_ptr<const Model>> Model::make(graph::Graph g, std::size_t file_bytes) {
-  FOLD8_CHECK_OK(graph::verify(g));
+  FOLD8_CHECK_OK(verify_all(g));
+  for (graph::ValueId v : g.inputs)
+    if (!g.value(v).has_type) return invalid_model("graph input '" + g.value(v).name + "' has no type");
   FOLD8_CHECK_OK(check_packed(g));
   FOLD8_CHECK_OK(infer_types(g));
   std::shared_ptr<Model> model(new Model());

@@ -15,6 +15,21 @@ namespace fold8::exec {
 // Bodies exist and have as many inputs and outputs as the node.
 Status check_control_flow(const graph::Node& n);
 
+// f(body) -> Status for every body of every node; stops at the first error, which then names the node.
+template <class F>
+Status for_each_body(const graph::Graph& g, F f) {
+  for (graph::NodeId id = 0; id < g.node_count(); ++id) {
+    const graph::Node& n = g.node(id);
+    Status status = ok_status();
+    graph::each_field(n.op, [&](std::string_view, const auto& field) {
+      if constexpr (std::is_same_v<std::decay_t<decltype(field)>, std::shared_ptr<const graph::Graph>>)
+        if (field != nullptr && !n.dead && status.ok()) status = f(*field);
+    });
+    if (!status.ok()) return in_context("node '" + n.name + "'", std::move(status).error());
+  }
+  return ok_status();
+}
+
 struct ScanShape {
   const graph::Scan* op = nullptr;
   std::size_t states = 0, scanned = 0, stacked = 0;    // stacked: scan outputs

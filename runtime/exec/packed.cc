@@ -2,6 +2,7 @@
 
 #include "runtime/core/aligned.h"
 #include "runtime/exec/facts.h"
+#include "runtime/exec/nested.h"
 #include "runtime/ops/pack_weights.h"
 
 namespace fold8::exec {
@@ -29,16 +30,6 @@ Status check_reader(const graph::Graph& g, const graph::Node& n, std::size_t ope
   return ok_status();
 }
 
-// Bodies of If, Loop and Scan.
-Status check_bodies(const graph::Op& op) {
-  Status status = ok_status();
-  graph::each_field(op, [&](std::string_view, const auto& field) {
-    if constexpr (std::is_same_v<std::decay_t<decltype(field)>, std::shared_ptr<const graph::Graph>>)
-      if (field != nullptr && status.ok()) status = check_packed(*field);
-  });
-  return status;
-}
-
 }  // namespace
 
 Status check_packed(const graph::Graph& g) {
@@ -54,9 +45,8 @@ Status check_packed(const graph::Graph& g) {
       if (n.inputs[i] == graph::kNoValue || !is_packed(g.type(n.inputs[i]).layout)) continue;
       if (auto s = check_reader(g, n, i); !s.ok()) return in_context(describe(n), std::move(s).error());
     }
-    FOLD8_CHECK_OK(check_bodies(n.op));
   }
-  return ok_status();
+  return for_each_body(g, check_packed);
 }
 
 }  // namespace fold8::exec

@@ -39,7 +39,8 @@ class Session {
 
   const Model& model() const;
   // Inputs in the graph's order, plain layout; checked against the model (rank, known extents, dtype; equal symbols must
-  // be equal extents). Errors name the input, what was given and what is expected.
+  // be equal extents). Errors name the input, what was given and what is expected. Without keep_all, aligned inputs are
+  // read where they lie: they must stay as long as value() is asked for them.
   Status run(const std::vector<TensorView>& inputs);
   // Outputs of the last run, in the graph's order, plain layout; valid until the next run.
   const std::vector<TensorView>& outputs() const;
