@@ -8,7 +8,6 @@ Started with any Python 3, it continues in the environment that tools/setup_venv
 """
 
 import argparse
-import json
 import os
 import shutil
 import subprocess
@@ -16,8 +15,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-SKIPPED = 77
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
+from fold8_command import ROOT, Checks, Fold8, enter_venv, skip  # noqa: E402
 
 CALIBRATION_SEED = 1000
 CALIBRATION_SAMPLES = 32
@@ -43,65 +42,15 @@ NETWORKS = {
 }
 
 
-def skip(why):
-    if os.environ.get("FOLD8_REQUIRE_ZOO") == "1":
-        print(f"FAILED: {why} (and FOLD8_REQUIRE_ZOO=1)")
-        sys.exit(1)
-    print(f"SKIPPED: {why}")
-    sys.exit(SKIPPED)
-
-
-def enter_venv(venv):
-    """Continues this script under the test environment's Python."""
-    if Path(sys.prefix) == venv.resolve():
-        return
-    made = subprocess.run([ROOT / "tools/setup_venv.sh", venv], stdout=subprocess.DEVNULL)
-    if made.returncode != 0:
-        skip(f"the Python environment {venv} could not be made")
-    python = venv.resolve() / "bin/python"
-    os.execv(python, [str(python), *sys.argv])
-
-
 def fetch(names, zoo):
     command = [ROOT / "tools/zoo/fetch_zoo.sh", zoo, *names]
     if subprocess.run(command, env={**os.environ, "PYTHON": sys.executable}).returncode != 0:
         skip(f"{', '.join(names)} could not be fetched into {zoo}")
 
 
-class Checks:
-    """Prints each comparison; the test fails at the end if one failed."""
-
-    def __init__(self):
-        self.failed = []
-
-    def expect(self, ok, text):
-        print(f"  {'ok    ' if ok else 'FAILED'} {text}", flush=True)
-        if not ok:
-            self.failed.append(text)
-
-    def at_least(self, what, got, floor):
-        self.expect(got is not None and got >= floor, f"{what}: {got if got is None else f'{got:.5g}'} >= {floor}")
-
-
-class Fold8:
-    def __init__(self, binary):
-        self.binary = binary
-
-    def __call__(self, *arguments, json_file=None):
-        """Runs a sub-command; returns its JSON result if `json_file` is given."""
-        command = [self.binary, *map(str, arguments)]
-        if json_file:
-            command += ["--json", str(json_file)]
-        print("  $ fold8", *command[1:], flush=True)
-        done = subprocess.run(command, stdin=subprocess.DEVNULL)
-        if done.returncode != 0:
-            print(f"FAILED: exit status {done.returncode}")
-            sys.exit(1)
-        return json.loads(Path(json_file).read_text()) if json_file else None
-
-    def run(self, model, samples, out, *arguments):
-        shutil.rmtree(out, ignore_errors=True)
-        self("run", model, "--input", samples, "--output-dir", out, "--threads", 1, *arguments)
+def run_samples(fold8, model, samples, out, *arguments):
+    shutil.rmtree(out, ignore_errors=True)
+    fold8("run", model, "--input", samples, "--output-dir", out, "--threads", 1, *arguments)
 
 
 def subset(samples, count, folder):
@@ -136,11 +85,11 @@ def convert(checks, fold8, network, model, calibration, work):
     """Default flags; returns (float .f8, INT8 .f8)."""
     float8, int8 = work / "float.f8", work / "int8.f8"
     fold8("convert", model, "-o", float8, "--float")
-    facts = fold8("convert", model, "-o", int8, "--calib", calibration, json_file=work / "convert.json")
+    facts = fold8.facts(work / "convert.json", "convert", model, "-o", int8, "--calib", calibration)
     checks.at_least("int8_mac_share", facts["int8_mac_share"], MIN_MAC_SHARE)
     if network.folds_all:
         checks.expect(facts["batch_norms_left"] == 0, f"batch_norms_left: {facts['batch_norms_left']} == 0")
-    inspected = fold8("inspect", int8, "--verify", json_file=work / "inspect.json")
+    inspected = fold8.facts(work / "inspect.json", "inspect", int8, "--verify")
     for key in ("int8_mac_share", "batch_norms_left"):
         checks.expect(inspected[key] == facts[key], f"inspect and convert agree on {key}")
     return float8, int8
@@ -148,15 +97,13 @@ def convert(checks, fold8, network, model, calibration, work):
 
 def report_and_bench(checks, fold8, float8, int8, samples, work):
     few = subset(samples, REPORT_SAMPLES, work / "few")
-    report = fold8("report", float8, int8, "--data", few, "--html", work / "report.html", json_file=work / "report.json")
+    report = fold8.facts(work / "report.json", "report", float8, int8, "--data", few)
     checks.at_least("report: int8_mac_share", report["int8_mac_share"], MIN_MAC_SHARE)
     checks.expect(len(report["layers"]) > 0 and len(report["outputs"]) > 0, "report: has layers and outputs")
-    checks.expect((work / "report.html").stat().st_size > 0, "report: HTML written")
     median = {}
     for model in (float8, int8):
         first = min(samples.glob("*.npz"))
-        out = work / f"bench_{model.stem}.json"
-        bench = fold8("bench", model, "--input", first, "--seconds", 1, "--threads", 1, json_file=out)
+        bench = fold8.facts(work / f"bench_{model.stem}.json", "bench", model, "--input", first, "--seconds", 1, "--threads", 1)
         median[model] = bench["latency_ms"]["median"]
     checks.expect(median[int8] > 0, f"bench: float {median[float8]:.2f} ms, INT8 {median[int8]:.2f} ms")
 
@@ -207,13 +154,13 @@ def test(name, fold8, work, zoo):
 
     float8, int8 = convert(checks, fold8, network, model, calibration, work)
     got = work / "outputs"
-    fold8.run(float8, samples, got)
+    run_samples(fold8, float8, samples, got)
     check_float(checks, reference, samples, got)
-    fold8.run(int8, samples, got, *(["--dump", logits] if logits else []))
+    run_samples(fold8, int8, samples, got, *(["--dump", logits] if logits else []))
     judge(checks, name, network, reference, samples, labels, got, zoo)
     shutil.rmtree(got)  # hundreds of MB of class scores
     report_and_bench(checks, fold8, float8, int8, samples, work)
-    return checks.failed
+    return checks
 
 
 def main():
@@ -229,9 +176,7 @@ def main():
     zoo = Path(os.environ.get("FOLD8_ZOO_DIR") or a.work / "zoo").resolve()
     work = (a.work / f"zoo_test_{a.network}").resolve()
     work.mkdir(parents=True, exist_ok=True)
-    failed = test(a.network, Fold8(a.fold8), work, zoo)
-    print(f"{a.network}: {len(failed)} checks failed" if failed else f"{a.network}: passed")
-    sys.exit(1 if failed else 0)
+    test(a.network, Fold8(a.fold8), work, zoo).finish(a.network)
 
 
 if __name__ == "__main__":

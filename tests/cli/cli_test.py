@@ -1,0 +1,299 @@
+#!/usr/bin/env python3
+"""The fold8 command given wrong things: exit status, a message that names what is wrong, and nothing half-written.
+
+usage: cli_test.py --fold8 BINARY --work DIR --venv DIR
+Exit statuses: 0 done, 1 a threshold was missed, 2 usage, 3 bad model or data, 4 unsupported, 5 I/O.
+"""
+import argparse
+import json
+import os
+import random
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / 'support'))
+from fold8_command import DATA, Checks, Fold8, enter_venv  # noqa: E402
+
+USAGE, BAD, UNSUPPORTED, IO = 2, 3, 4, 5
+CNN = DATA / 'digits_cnn.onnx'
+COMMANDS = ('convert', 'fold', 'run', 'report', 'bench', 'inspect', 'check')
+QUICK = ('--calib', DATA / 'digits_calib.npz', '--stacked', '--max-samples', 4)
+
+
+class Cli:
+    def __init__(self, fold8, checks, work):
+        self.fold8, self.checks, self.work = fold8, checks, work
+
+    def refuses(self, what, args, statuses, words=(), **how):
+        """The command ends with one of `statuses`, says each word (a tuple: one of its words), and leaves no file behind."""
+        before = {p: p.read_bytes() for p in self.work.rglob('*') if p.is_file() and p.stat().st_size < 1 << 22}
+        status, text = self.fold8.start(*args, limit=60, **how)
+        after = {p: p.read_bytes() for p in self.work.rglob('*') if p.is_file() and p.stat().st_size < 1 << 22}
+        statuses = statuses if isinstance(statuses, tuple) else (statuses,)
+        lower = text.lower()
+        missing = [w for w in words if not any(str(x).lower() in lower for x in (w if isinstance(w, tuple) else (w,)))]
+        changed = sorted(p.name for p in set(before) | set(after) if before.get(p) != after.get(p))
+        for p in set(after) - set(before):
+            p.unlink()
+        ok = status in statuses and not missing and not changed
+        self.checks.expect(ok, what if ok else f'{what}: status {status} of {statuses}; words missing {missing}; files changed {changed}; said: {text.strip()[-300:]}')
+
+    def convert(self, model, *more, out='x.f8'):
+        return ['convert', model, '-o', self.work / out, *more]
+
+    def file(self, name, content=b''):
+        path = self.work / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        return path
+
+    def npz(self, name, **arrays):
+        import numpy as np
+
+        np.savez(self.work / name, **arrays)
+        return self.work / name
+
+    def model(self, name, change):
+        """A changed copy of a small network: y = x @ w + b of three inputs."""
+        import numpy as np
+        import onnx
+        from onnx import TensorProto, helper, numpy_helper
+
+        w = numpy_helper.from_array(np.arange(12, dtype=np.float32).reshape(3, 4) / 7, 'w')
+        graph = helper.make_graph([helper.make_node('MatMul', ['x', 'w'], ['y'], name='the_matmul')], 'g',
+                                  [helper.make_tensor_value_info('x', TensorProto.FLOAT, ['n', 3])],
+                                  [helper.make_tensor_value_info('y', TensorProto.FLOAT, ['n', 4])], [w])
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid('', 17)], ir_version=8)
+        change(model)
+        path = self.work / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        onnx.save(model, path)
+        return path
+
+
+def usage(t):
+    for command in COMMANDS:
+        status, text = t.fold8.start(command, '--help')
+        t.checks.expect(status == 0 and '--json' in text or command == 'run' and status == 0, f'{command} --help')
+        t.refuses(f'{command}: no arguments', [command], USAGE, [('required', 'usage', 'help')])
+        t.refuses(f'{command}: unknown option', [command, CNN, '--no-such-option'], USAGE, [('no-such-option', 'required')])
+    status, text = t.fold8.start('--version')
+    t.checks.expect(status == 0 and all(w in text for w in ('fold8 ', 'targets: ', 'reference', 'libraries: ')), '--version')
+    t.refuses('unknown command', ['no-such-command'], USAGE)
+    t.refuses('no command', [], USAGE, ['convert'])
+    for option, value in (('--method', 'magic'), ('--activations', 'magic'), ('--weights', 'magic'), ('--percentile', '7')):
+        t.refuses(f'{option} {value}', t.convert(CNN, *QUICK, option, value), USAGE, [option])
+    t.refuses('bench --shape of nothing', ['bench', CNN, '--shape', 'image=axb'], USAGE, ['shape'])
+    t.refuses('unknown target', ['run', CNN, '--input', DATA / 'digits_eval.npz'], USAGE, ['FOLD8_TARGET', 'sse9', 'avx2', 'reference'], target='sse9')
+    t.refuses('neither data nor --float', t.convert(CNN), USAGE, ['--calib', '--float'])
+    t.refuses('unknown engine', ['run', CNN, '--input', t.npz('one.npz', **one_image()), '--engine', 'magic'], USAGE, ['engine'])
+
+
+def one_image(n=1):
+    import numpy as np
+
+    return {'image': np.load(DATA / 'digits_eval.npz')['image'][:n]}
+
+
+def onnx_files(t):
+    whole = CNN.read_bytes()
+    t.refuses('a model that is not there', t.convert(t.work / 'none.onnx', *QUICK), IO, ['none.onnx'])
+    (t.work / 'folder.onnx').mkdir()
+    t.refuses('a folder as model', t.convert(t.work / 'folder.onnx', *QUICK), (BAD, IO), ['folder.onnx'])
+    for name, content in (('empty', b''), ('text', b'this is not a model\n' * 40), ('short', whole[:10]), ('half', whole[:len(whole) // 2]),
+                          ('but_one', whole[:-1])):
+        path = t.file(f'{name}.onnx', content)
+        t.refuses(f'{name} .onnx', t.convert(path, *QUICK), BAD, [f'{name}.onnx'])
+        t.refuses(f'{name} .onnx, check', ['check', path], BAD, [f'{name}.onnx'])
+
+
+def f8_files(t):
+    good = t.work / 'good.f8'
+    t.fold8('convert', CNN, '-o', good, *QUICK)
+    whole, image = good.read_bytes(), t.npz('image.npz', **one_image())
+    t.refuses('a .f8 that is not there', ['run', t.work / 'none.f8', '--input', image], IO, ['none.f8'])
+    (t.work / 'folder.f8').mkdir()
+    t.refuses('a folder as .f8', ['run', t.work / 'folder.f8', '--input', image], (BAD, IO), ['folder.f8'])
+    for size in (0, 1, 16, 100, len(whole) // 2, len(whole) - 1):
+        path = t.file('cut.f8', whole[:size])
+        t.refuses(f'.f8 cut to {size} bytes', ['run', path, '--input', image], BAD, ['cut.f8'])
+    t.refuses('.f8 with more behind it', ['run', t.file('more.f8', whole + b'x'), '--input', image], BAD, ['more.f8'])
+    pick, accepted = random.Random(8), 0
+    for n in range(120):
+        at, bit = (n if n < 64 else pick.randrange(len(whole))), 1 << pick.randrange(8)
+        path = t.file('flip.f8', whole[:at] + bytes([whole[at] ^ bit]) + whole[at + 1:])
+        status, text = t.fold8.start('inspect', path, '--verify')
+        if status == 0:
+            accepted += 1       # only padding is under no checksum
+            t.checks.expect(whole[at] == 0, f'bit {bit} of byte {at} of a .f8 flipped: accepted, and it is no padding')
+        elif status not in (BAD, UNSUPPORTED) or 'flip.f8' not in text:
+            t.checks.expect(False, f'bit {bit} of byte {at} of a .f8 flipped: status {status}: {text.strip()[-200:]}')
+    t.checks.expect(accepted <= 12, f'120 flipped bits of a .f8: {accepted} of them in padding, the others refused')
+    return good
+
+
+def inputs(t, good):
+    import numpy as np
+
+    image = one_image()['image']
+    for what, arrays, words in (
+            ('wrong extent', {'image': image[:, :, :20]}, ['image', '28']),
+            ('wrong rank', {'image': image[0, 0]}, ['image']),
+            ('wrong type', {'image': image.astype(np.int64)}, ['image', ('s64', 'int64')]),
+            ('missing input', {'picture': image}, ['image'])):
+        t.refuses(f'input: {what}', ['run', good, '--input', t.npz('in.npz', **arrays)], (USAGE, BAD), words)
+    t.refuses('an input file that is not there', ['run', good, '--input', 'image=' + str(t.work / 'none.npy')], IO, ['none.npy'])
+    t.refuses('data that is not there', ['run', good, '--input', t.work / 'none'], (USAGE, BAD, IO), ['none'])
+    (t.work / 'empty').mkdir()
+    t.refuses('an empty data folder', t.convert(CNN, '--calib', t.work / 'empty'), (USAGE, BAD), ['empty'])
+    whole = t.npz('whole.npz', image=image).read_bytes()
+    t.refuses('a cut .npz', ['run', good, '--input', t.file('cut.npz', whole[:len(whole) // 2])], BAD, ['cut.npz'])
+    np.save(t.work / 'object.npy', np.array([{'a': 1}], dtype=object), allow_pickle=True)
+    t.refuses('a pickled .npy', ['run', good, '--input', 'image=' + str(t.work / 'object.npy')], (BAD, UNSUPPORTED), ['object.npy'])
+    t.refuses('--dump of no tensor', ['run', good, '--input', t.work / 'whole.npz', '--dump', 'nothing_such'], USAGE, ['nothing_such'])
+    for value in (np.nan, np.inf):
+        spoilt = one_image(6)['image'].copy()
+        spoilt[4, 0, 3, 3] = value
+        t.refuses(f'{value} in calibration data', t.convert(CNN, '--calib', t.npz('spoilt.npz', image=spoilt), '--stacked'), BAD,
+                  ['image', 'spoilt.npz', ('row 4', 'sample 4')])
+    t.refuses('labels of another number', ['report', good, good, '--data', t.npz('two.npz', **one_image(2)), '--stacked', '--labels',
+                                           save_labels(t, 1)], (USAGE, BAD), ['label'])
+
+
+def save_labels(t, n):
+    import numpy as np
+
+    np.save(t.work / 'labels.npy', np.load(DATA / 'digits_eval_labels.npy')[:n])
+    return t.work / 'labels.npy'
+
+
+def models(t):
+    import numpy as np
+    import onnx
+    from onnx import numpy_helper
+
+    x = ('--calib', t.npz('x.npz', x=np.ones((2, 3), np.float32)))
+
+    def operator(name, domain=''):
+        def change(m):
+            m.graph.node[0].op_type, m.graph.node[0].domain = name, domain
+            if domain:
+                m.opset_import.append(onnx.helper.make_opsetid(domain, 1))
+        return change
+
+    def weight(array):
+        return lambda m: m.graph.initializer[0].CopyFrom(numpy_helper.from_array(array, 'w'))
+
+    def external(location):
+        def change(m):
+            w = m.graph.initializer[0]
+            w.ClearField('raw_data')
+            w.data_location = onnx.TensorProto.EXTERNAL
+            w.external_data.add(key='location', value=location)
+        return change
+
+    t.refuses('unknown operator', t.convert(t.model('op.onnx', operator('Sorcery')), *x), UNSUPPORTED, ['the_matmul', 'Sorcery'])
+    t.refuses('unknown operator, check', ['check', t.work / 'op.onnx'], UNSUPPORTED, ['the_matmul', 'Sorcery'])
+    t.refuses('operator of another domain', t.convert(t.model('op.onnx', operator('MatMul', 'com.example')), *x), UNSUPPORTED, ['the_matmul', 'com.example'])
+
+    def newer(m):
+        m.opset_import[0].version = 9999
+    t.refuses('opset of the future', t.convert(t.model('new.onnx', newer), *x), UNSUPPORTED, ['9999'])
+    bad = np.ones((3, 4), np.float32)
+    bad[1, 1] = np.nan
+    t.refuses('NaN weight', t.convert(t.model('nan.onnx', weight(bad)), *x), BAD, [("'w'", 'w ', '"w"', 'the_matmul'), 'nan'])
+    t.refuses('shapes that contradict', t.convert(t.model('shape.onnx', weight(np.ones((5, 4), np.float32))), *x), BAD, ['the_matmul'])
+
+    def dangling(m):
+        m.graph.node[0].input[1] = 'nobody'
+    t.refuses('a tensor nobody makes', t.convert(t.model('dangling.onnx', dangling), *x), BAD, ['nobody'])
+
+    def cyclic(m):
+        m.graph.node[0].input[0] = 'y'
+    t.refuses('a cycle', t.convert(t.model('cycle.onnx', cyclic), *x), BAD, [('the_matmul', "'y'")])
+    t.file('secret.bin', np.ones(12, np.float32).tobytes())
+    for what, location in (('climbs out', '../secret.bin'), ('goes down and climbs out', 'a/../../secret.bin'), ('is absolute', str(t.work / 'secret.bin'))):
+        t.refuses(f'external data that {what}', t.convert(t.model('inner/ext.onnx', external(location)), *x), BAD, [('w', 'secret.bin'), 'secret.bin'])
+    t.refuses('external data that is not there', t.convert(t.model('inner/ext.onnx', external('none.bin')), *x), (BAD, IO), ['none.bin'])
+
+
+def full_disk():
+    """In the child: a file may hold 4 KiB, and writing more is an error rather than a signal."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+
+
+def outputs(t, good):
+    t.file('there.f8', b'an older model')
+    t.refuses('no room for the output; the older file stays', t.convert(CNN, *QUICK, out='there.f8'), IO, ['there.f8'], preexec_fn=full_disk)
+    t.refuses('no room for a folded model', ['fold', CNN, '-o', t.work / 'fold.onnx'], IO, ['fold.onnx'], preexec_fn=full_disk)
+    t.refuses('no such output folder', t.convert(CNN, *QUICK, out='no/such/x.f8'), IO, ['no/such/x.f8'])
+    (t.work / 'dir.f8').mkdir()
+    t.refuses('a folder as output', t.convert(CNN, *QUICK, out='dir.f8'), IO, ['dir.f8'])
+    image = t.npz('image.npz', **one_image())
+    t.refuses('a file as output folder', ['run', good, '--input', image, '--output-dir', t.file('plain', b'x')], IO, ['plain'])
+    with open('/dev/full', 'wb') as full:
+        for command in (['inspect', good, '--json', '-'], ['report', good, good, '--data', image, '--json', '-'],
+                        ['bench', good, '--seconds', '0', '--json', '-']):
+            status = subprocess.run([t.fold8.binary, *map(str, command)], stdout=full, stderr=subprocess.DEVNULL).returncode
+            t.checks.expect(status == IO, f'{command[0]}: standard output is full: status {status}')
+
+
+def results(t, good):
+    """What programs read: pure JSON on standard output, thresholds as exit statuses, no progress where nobody looks."""
+    data = ['--data', t.npz('four.npz', **one_image(4)), '--stacked']
+    float8 = t.work / 'float.f8'
+    t.fold8('convert', CNN, '-o', float8, '--float')
+    for command in (['inspect', good], ['check', CNN], ['bench', good, '--seconds', '0'], ['report', float8, good, *data],
+                    t.convert(CNN, *QUICK), ['fold', CNN, '-o', t.work / 'fold.onnx']):
+        done = subprocess.run([t.fold8.binary, *map(str, command), '--json', '-'], capture_output=True, text=True)
+        try:
+            schema = json.loads(done.stdout)['schema']
+        except (ValueError, KeyError):
+            schema = f'no JSON: {done.stdout[:100]!r} {done.stderr[-200:]!r}'
+        t.checks.expect(done.returncode == 0 and schema == f'fold8.{command[0]}/1', f'{command[0]} --json -: {schema}')
+        t.checks.expect('\r' not in done.stderr, f'{command[0]}: no progress bar outside a terminal')
+    status, _ = t.fold8.start('report', float8, good, *data, '--min-sqnr', '5', '--min-top1', '0.5')
+    t.checks.expect(status == 0, f'report: thresholds met: status {status}')
+    junit = t.work / 'junit.xml'
+    status, text = t.fold8.start('report', float8, good, *data, '--min-sqnr', '300', '--junit', junit, '--json', t.work / 'r.json')
+    t.checks.expect(status == 1 and 'sqnr' in text.lower(), f'report: a threshold missed: status {status}')
+    t.checks.expect(json.loads((t.work / 'r.json').read_text())['passed'] is False, 'report: passed is false')
+    t.checks.expect('<failure' in junit.read_text(), 'report: JUnit has the failure')
+    status, text = t.fold8.start(*t.convert(CNN, *QUICK, '--keep-float', 'matches_nothing*'))
+    t.checks.expect(status == USAGE or status == 0 and 'warning' in text.lower() and 'matches_nothing' in text, f'--keep-float that matches nothing is said: {status}')
+    status, text = t.fold8.start(*t.convert(CNN, '--calib', 'random'))
+    t.checks.expect(status == 0 and re.search(r'warning.*random', text) is not None, 'calibration on random numbers is said')
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--fold8', required=True)
+    parser.add_argument('--work', required=True, type=Path)
+    parser.add_argument('--venv', required=True)
+    a = parser.parse_args()
+    enter_venv(a.venv)
+    checks = Checks()
+
+    def fresh(name):
+        work = (a.work / 'cli_test' / name).resolve()
+        shutil.rmtree(work, ignore_errors=True)
+        work.mkdir(parents=True)
+        return Cli(Fold8(a.fold8), checks, work)
+
+    os.umask(0o022)
+    good = f8_files(fresh('f8_files'))
+    for test in (usage, onnx_files, models):
+        test(fresh(test.__name__))
+    for test in (inputs, outputs, results):
+        test(fresh(test.__name__), good)
+    checks.finish('cli')
+
+
+if __name__ == '__main__':
+    main()
