@@ -54,12 +54,12 @@ TEST(HostileNpy, EveryTruncationIsAnError) {
 void damage(const std::string& sound, const std::string& file, void (*read)(const std::string&)) {
   const TempFolder folder;
   SeededRng rng;
-  for (std::size_t i = 0; i < sound.size(); i += 1 + sound.size() / 2000) {
+  for (std::size_t i = 0; i < sound.size(); i += 1 + sound.size() / 400) {
     std::string bytes = sound;
     bytes[i] = static_cast<char>(bytes[i] ^ static_cast<char>(rng.integer(1, 255)));
     read(folder.write(file, bytes));
   }
-  for (std::size_t n = 0; n < sound.size(); n += 1 + sound.size() / 500) read(folder.write(file, sound.substr(0, n)));
+  for (std::size_t n = 0; n < sound.size(); n += 1 + sound.size() / 100) read(folder.write(file, sound.substr(0, n)));
 }
 
 TEST(HostileNpz, DamagedStoredFilesNeverCrash) {
@@ -70,7 +70,7 @@ TEST(HostileNpz, DamagedStoredFilesNeverCrash) {
 }
 
 TEST(HostileNpz, DamagedDeflatedFilesNeverCrash) {
-  damage(testing::read_bytes("tests/data/digits_calib.npz").substr(0, 1 << 16), "x.npz", [](const std::string& p) { (void)read_npz(p).ok(); });
+  damage(testing::read_bytes("tests/data/digits_calib.npz"), "x.npz", [](const std::string& p) { (void)read_npz(p).ok(); });
 }
 
 TEST(HostileNpz, ClaimOfATerabyteIsRefusedBeforeMemoryIsTaken) {

@@ -15,6 +15,8 @@ std::string label(const onnx::NodeProto& n) {
   return "'" + name + "' (" + n.op_type() + ")";
 }
 
+std::string made_by(const onnx::NodeProto& n) { return n.output_size() > 0 ? " making '" + n.output(0) + "'" : ""; }
+
 class Orderer {
  public:
   explicit Orderer(const onnx::GraphProto& g) : g_(g) {}
@@ -83,7 +85,7 @@ class Orderer {
     std::string names;
     int listed = 0;
     for (int n = 0; n < g_.node_size(); ++n)
-      if (waits[static_cast<std::size_t>(n)] != 0 && listed++ < 10) names += (names.empty() ? "" : ", ") + label(g_.node(n));
+      if (waits[static_cast<std::size_t>(n)] != 0 && listed++ < 10) names += (names.empty() ? "" : ", ") + label(g_.node(n)) + made_by(g_.node(n));
     return invalid_model("the graph has a cycle through (or in front of) the nodes " + names + (listed > 10 ? ", ..." : ""));
   }
 
