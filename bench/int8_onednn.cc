@@ -39,11 +39,12 @@ dnnl::primitive_attr relu_attributes() {
 
 template <class Descriptor>
 std::function<void()> runner(const Descriptor& d) {
-  std::unordered_map<int, memory> arguments = {{DNNL_ARG_SRC, memory(d.src_desc(), engine())},
-                                               {DNNL_ARG_WEIGHTS, memory(d.weights_desc(), engine())},
-                                               {DNNL_ARG_BIAS, memory(d.bias_desc(), engine())},
-                                               {DNNL_ARG_DST, memory(d.dst_desc(), engine())},
-                                               {DNNL_ARG_SCRATCHPAD, memory(d.scratchpad_desc(), engine())}};
+  std::unordered_map<int, memory> arguments = {
+      {DNNL_ARG_SRC, memory(d.src_desc(), engine())},
+      {DNNL_ARG_WEIGHTS, memory(d.weights_desc(), engine())},
+      {DNNL_ARG_BIAS, memory(d.bias_desc(), engine())},
+      {DNNL_ARG_DST, memory(d.dst_desc(), engine())},
+      {DNNL_ARG_SCRATCHPAD, memory(d.scratchpad_desc(), engine())}};
   for (auto& [kind, m] : arguments) {
     auto* bytes = static_cast<std::uint8_t*>(m.get_data_handle());
     for (std::size_t i = 0; i < m.get_desc().get_size(); ++i)
@@ -59,12 +60,13 @@ std::function<void()> runner(const Descriptor& d) {
 }  // namespace
 
 std::function<void()> onednn_matmul(std::int64_t m, std::int64_t n, std::int64_t k) {
-  const memory::desc x({m, k}, Type::u8, Tag::ab), w({k, n}, Type::s8, Tag::any), bias({1, n}, Type::f32, Tag::ab),
-      y({m, n}, Type::u8, Tag::ab);
+  const memory::desc x({m, k}, Type::u8, Tag::ab), w({k, n}, Type::s8, Tag::any),
+      bias({1, n}, Type::f32, Tag::ab), y({m, n}, Type::u8, Tag::ab);
 #if DNNL_VERSION_MAJOR >= 3
   return runner(dnnl::matmul::primitive_desc(engine(), x, w, bias, y, relu_attributes()));
 #else
-  return runner(dnnl::matmul::primitive_desc(dnnl::matmul::desc(x, w, bias, y), relu_attributes(), engine()));
+  return runner(
+      dnnl::matmul::primitive_desc(dnnl::matmul::desc(x, w, bias, y), relu_attributes(), engine()));
 #endif
 }
 
@@ -72,21 +74,26 @@ std::function<void()> onednn_conv(const kernels::ConvShape& s) {
   const std::int64_t g = s.groups;
   const memory::desc x({s.batch, s.in_channels, s.in[1], s.in[2]}, Type::u8, Tag::nhwc);
   const memory::desc y({s.batch, s.out_channels, s.out[1], s.out[2]}, Type::u8, Tag::nhwc);
-  const memory::desc w = g == 1 ? memory::desc({s.out_channels, s.in_channels, s.kernel[1], s.kernel[2]}, Type::s8, Tag::any)
-                                : memory::desc({g, s.out_channels / g, s.in_channels / g, s.kernel[1], s.kernel[2]}, Type::s8, Tag::any);
+  const memory::desc w =
+      g == 1 ? memory::desc({s.out_channels, s.in_channels, s.kernel[1], s.kernel[2]}, Type::s8,
+                            Tag::any)
+             : memory::desc({g, s.out_channels / g, s.in_channels / g, s.kernel[1], s.kernel[2]},
+                            Type::s8, Tag::any);
   const memory::desc bias({s.out_channels}, Type::f32, Tag::a);
   const auto behind = [&](int a) {
-    return (s.out[a] - 1) * s.stride[a] + (s.kernel[a] - 1) * s.dilation[a] + 1 - s.in[a] - s.pad_begin[a];
+    return (s.out[a] - 1) * s.stride[a] + (s.kernel[a] - 1) * s.dilation[a] + 1 - s.in[a] -
+           s.pad_begin[a];
   };
-  const memory::dims strides = {s.stride[1], s.stride[2]}, front = {s.pad_begin[1], s.pad_begin[2]}, back = {behind(1), behind(2)};
+  const memory::dims strides = {s.stride[1], s.stride[2]}, front = {s.pad_begin[1], s.pad_begin[2]},
+                     back = {behind(1), behind(2)};
   const auto inference = dnnl::prop_kind::forward_inference;
   const auto direct = dnnl::algorithm::convolution_direct;
 #if DNNL_VERSION_MAJOR >= 3
-  return runner(dnnl::convolution_forward::primitive_desc(engine(), inference, direct, x, w, bias, y, strides, front, back,
-                                                          relu_attributes()));
+  return runner(dnnl::convolution_forward::primitive_desc(
+      engine(), inference, direct, x, w, bias, y, strides, front, back, relu_attributes()));
 #else
-  return runner(dnnl::convolution_forward::primitive_desc({inference, direct, x, w, bias, y, strides, front, back},
-                                                          relu_attributes(), engine()));
+  return runner(dnnl::convolution_forward::primitive_desc(
+      {inference, direct, x, w, bias, y, strides, front, back}, relu_attributes(), engine()));
 #endif
 }
 

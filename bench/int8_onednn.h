@@ -1,4 +1,5 @@
-// The same layers in oneDNN, u8 x s8 -> u8 with ReLU, as a yardstick. Empty functions where oneDNN is absent.
+// The same layers in oneDNN, u8 x s8 -> u8 with ReLU, as a yardstick. Empty functions where oneDNN
+// is absent.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The most multiply-adds per second one core can do with the instructions a target's INT8 kernels use, measured in
-// registers alone: what "percent of peak" refers to.
+// The most multiply-adds per second one core can do with the instructions a target's INT8 kernels
+// use, measured in registers alone: what "percent of peak" refers to.
 #pragma once
 
 #include <string_view>

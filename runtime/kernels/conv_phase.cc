@@ -7,14 +7,22 @@ namespace fold8::kernels {
 namespace {
 
 ConvAxis plain_axis(const ConvShape& s, int a) {
-  return {.taps = s.kernel[a], .out = s.out[a], .in = s.in[a], .in_base = -s.pad_begin[a],
-          .in_stride = s.stride[a], .in_step = s.dilation[a]};
+  return {.taps = s.kernel[a],
+          .out = s.out[a],
+          .in = s.in[a],
+          .in_base = -s.pad_begin[a],
+          .in_stride = s.stride[a],
+          .in_step = s.dilation[a]};
 }
 
-// Positions o = residue + stride * j; taps with (residue + pad - tap * dilation) divisible by the stride.
+// Positions o = residue + stride * j; taps with (residue + pad - tap * dilation) divisible by the
+// stride.
 ConvAxis transposed_axis(const ConvShape& s, int a, std::int64_t residue) {
   const std::int64_t stride = s.stride[a], dilation = s.dilation[a];
-  ConvAxis x{.out = (s.out[a] - residue + stride - 1) / stride, .out_first = residue, .out_step = stride, .in = s.in[a]};
+  ConvAxis x{.out = (s.out[a] - residue + stride - 1) / stride,
+             .out_first = residue,
+             .out_step = stride,
+             .in = s.in[a]};
   if (s.out[a] <= residue) x.out = 0;
   x.tap_step = stride / std::gcd(stride, dilation);
   x.in_step = -(x.tap_step * dilation / stride);
@@ -29,7 +37,9 @@ ConvAxis transposed_axis(const ConvShape& s, int a, std::int64_t residue) {
 
 }  // namespace
 
-std::int64_t conv_phases(const ConvShape& s) { return s.transposed ? s.stride[0] * s.stride[1] * s.stride[2] : 1; }
+std::int64_t conv_phases(const ConvShape& s) {
+  return s.transposed ? s.stride[0] * s.stride[1] * s.stride[2] : 1;
+}
 
 ConvPhase conv_phase(const ConvShape& s, std::int64_t index) {
   ConvPhase phase;

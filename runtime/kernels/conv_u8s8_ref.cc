@@ -9,13 +9,16 @@ namespace fold8::kernels::reference {
 namespace {
 
 // w[n, k] of a packed matrix.
-std::int32_t packed_weight(const std::int8_t* packed, std::size_t depth, std::int64_t n, std::int64_t k) {
+std::int32_t packed_weight(const std::int8_t* packed, std::size_t depth, std::int64_t n,
+                           std::int64_t k) {
   const std::size_t o = static_cast<std::size_t>(n), i = static_cast<std::size_t>(k);
   return packed[o / kPanelColumns * s8_panel_bytes(depth) +
-                (i / kGroupDepth * kPanelColumns + o % kPanelColumns) * kGroupDepth + i % kGroupDepth];
+                (i / kGroupDepth * kPanelColumns + o % kPanelColumns) * kGroupDepth +
+                i % kGroupDepth];
 }
 
-// The input position that tap t reaches from output position o on one axis; false if none (padding).
+// The input position that tap t reaches from output position o on one axis; false if none
+// (padding).
 bool input_position(const ConvShape& s, int axis, std::int64_t o, std::int64_t t, std::int64_t& i) {
   if (s.transposed) {
     const std::int64_t reach = o + s.pad_begin[axis] - t * s.dilation[axis];
@@ -43,17 +46,24 @@ template <class F>
 void each_tap(const ConvU8S8Args& a, const ConvPhase& phase, const Position& p, F&& f) {
   const ConvShape& s = a.shape;
   std::int64_t i[3] = {}, at[3] = {};
-  const auto tap = [&](int axis) { return phase.axis[axis].tap_first + i[axis] * phase.axis[axis].tap_step; };
+  const auto tap = [&](int axis) {
+    return phase.axis[axis].tap_first + i[axis] * phase.axis[axis].tap_step;
+  };
   for (i[0] = 0; i[0] < phase.axis[0].taps; ++i[0])
     for (i[1] = 0; i[1] < phase.axis[1].taps; ++i[1])
       for (i[2] = 0; i[2] < phase.axis[2].taps; ++i[2]) {
         bool inside = true;
-        for (int axis = 0; axis < 3; ++axis) inside &= input_position(s, axis, p.o[axis], tap(axis), at[axis]);
-        if (inside) f(a.x + (((p.sample * s.in[0] + at[0]) * s.in[1] + at[1]) * s.in[2] + at[2]) * s.in_channels, i);
+        for (int axis = 0; axis < 3; ++axis)
+          inside &= input_position(s, axis, p.o[axis], tap(axis), at[axis]);
+        if (inside)
+          f(a.x + (((p.sample * s.in[0] + at[0]) * s.in[1] + at[1]) * s.in[2] + at[2]) *
+                      s.in_channels,
+            i);
       }
 }
 
-void store(const ConvU8S8Args& a, std::int64_t row, std::int64_t sample, std::int64_t o, std::int64_t acc) {
+void store(const ConvU8S8Args& a, std::int64_t row, std::int64_t sample, std::int64_t o,
+           std::int64_t acc) {
   Epilogue e = epilogue_at(a.epilogue, static_cast<std::size_t>(row), static_cast<std::size_t>(o));
   if (e.row_scale) e.row_scale += sample;
   epilogue_ref(e, 0, 0, acc);
@@ -68,23 +78,29 @@ void conv_u8s8(const ConvU8S8Args& a) {
     const Position p = position_of(s, row);
     std::int64_t index = 0;
     if (s.transposed)
-      for (int axis = 0; axis < 3; ++axis) index = index * s.stride[axis] + p.o[axis] % s.stride[axis];
+      for (int axis = 0; axis < 3; ++axis)
+        index = index * s.stride[axis] + p.o[axis] % s.stride[axis];
     const std::int8_t* w = a.w;  // of the phase this position belongs to
     std::size_t depth = 0;
     for (std::int64_t i = 0; i <= index; ++i) {
-      if (i > 0) w += static_cast<std::size_t>(s.groups) * packed_s8_bytes(static_cast<std::size_t>(columns), depth);
+      if (i > 0)
+        w += static_cast<std::size_t>(s.groups) *
+             packed_s8_bytes(static_cast<std::size_t>(columns), depth);
       depth = static_cast<std::size_t>(conv_taps(conv_phase(s, i)) * channels);
     }
     const ConvPhase phase = conv_phase(s, index);
     for (std::int64_t o = 0; o < s.out_channels; ++o) {
       const std::int64_t group = o / columns;
-      const std::int8_t* packed = w + static_cast<std::size_t>(group) * packed_s8_bytes(static_cast<std::size_t>(columns), depth);
+      const std::int8_t* packed = w + static_cast<std::size_t>(group) *
+                                          packed_s8_bytes(static_cast<std::size_t>(columns), depth);
       const std::int32_t zw = a.w_zero_points ? a.w_zero_points[o] : 0;
       std::int64_t acc = 0;
       each_tap(a, phase, p, [&](const std::uint8_t* x, const std::int64_t* i) {
-        const std::int64_t k = ((i[0] * phase.axis[1].taps + i[1]) * phase.axis[2].taps + i[2]) * channels;
+        const std::int64_t k =
+            ((i[0] * phase.axis[1].taps + i[1]) * phase.axis[2].taps + i[2]) * channels;
         for (std::int64_t c = 0; c < channels; ++c)
-          acc += (x[group * channels + c] - a.x_zero_point) * (packed_weight(packed, depth, o % columns, k + c) - zw);
+          acc += (x[group * channels + c] - a.x_zero_point) *
+                 (packed_weight(packed, depth, o % columns, k + c) - zw);
       });
       store(a, row, p.sample, o, acc);
     }

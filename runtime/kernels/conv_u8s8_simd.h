@@ -1,4 +1,5 @@
-// conv_u8s8.h for the vector targets: blocks of output positions, gathered, times packed weights (gemm_u8s8_block.h).
+// conv_u8s8.h for the vector targets: blocks of output positions, gathered, times packed weights
+// (gemm_u8s8_block.h).
 #pragma once
 
 #include "runtime/kernels/conv_gather_simd.h"
@@ -15,12 +16,12 @@ struct Part {
   const ConvU8S8Args* args;
   ConvPhase phase;
   const std::int8_t* w;
-  std::size_t k, columns;    // of one group
-  bool rows_are_input;       // a pointwise convolution reads x as it lies
-  const EpilogueU8* fast;    // of all output channels, or null
+  std::size_t k, columns;  // of one group
+  bool rows_are_input;     // a pointwise convolution reads x as it lies
+  const EpilogueU8* fast;  // of all output channels, or null
 };
 
-struct Rows {                // output positions of the phase that a block computes
+struct Rows {                 // output positions of the phase that a block computes
   std::int64_t sample, j[3];  // the first
   std::size_t count;
   std::size_t first_row, row_step;  // in the output
@@ -28,7 +29,8 @@ struct Rows {                // output positions of the phase that a block compu
 
 static inline bool reads_x_as_it_lies(const ConvPhase& phase) {
   for (const ConvAxis& x : phase.axis)
-    if (x.taps != 1 || x.in_base != 0 || x.in_stride != 1 || x.in != x.out || x.out_step != 1) return false;
+    if (x.taps != 1 || x.in_base != 0 || x.in_stride != 1 || x.in != x.out || x.out_step != 1)
+      return false;
   return true;
 }
 
@@ -91,7 +93,8 @@ void plain(const Part& part) {
     const std::int64_t sample = row / per_sample, j = row % per_sample;
     std::int64_t end = a.epilogue.row_scale ? (sample + 1) * per_sample : a.row_end;
     if (end > a.row_end) end = a.row_end;
-    const std::int64_t blocks = (end - row + most - 1) / most, count = (end - row + blocks - 1) / blocks;
+    const std::int64_t blocks = (end - row + most - 1) / most,
+                       count = (end - row + blocks - 1) / blocks;
     block<Arch>(part, {.sample = sample,
                        .j = {j / (h.out * w.out), j / w.out % h.out, j % w.out},
                        .count = static_cast<std::size_t>(count),
@@ -112,7 +115,8 @@ void scattered(const Part& part) {
     for (std::int64_t j0 = 0; j0 < d.out; ++j0)
       for (std::int64_t j1 = 0; j1 < h.out; ++j1) {
         const std::int64_t o0 = d.out_first + d.out_step * j0, o1 = h.out_first + h.out_step * j1;
-        const std::int64_t line = ((sample * s.out[0] + o0) * s.out[1] + o1) * s.out[2] + w.out_first;
+        const std::int64_t line =
+            ((sample * s.out[0] + o0) * s.out[1] + o1) * s.out[2] + w.out_first;
         const auto first_at_least = [&](std::int64_t row) {  // j2 with line + out_step * j2 >= row
           return row <= line ? 0 : (row - line + w.out_step - 1) / w.out_step;
         };
@@ -136,19 +140,28 @@ template <class Arch>
 void conv_u8s8(const ConvU8S8Args& a) {
   if (a.row_begin >= a.row_end) return;
   const ConvShape& s = a.shape;
-  const std::size_t groups = static_cast<std::size_t>(s.groups), out_channels = static_cast<std::size_t>(s.out_channels);
+  const std::size_t groups = static_cast<std::size_t>(s.groups),
+                    out_channels = static_cast<std::size_t>(s.out_channels);
   EpilogueU8 fast;
-  const bool has_fast = epilogue_u8<Arch>(a.epilogue, 0, out_channels, fast) && a.w_zero_points == nullptr;
-  conv_detail::Part part{.args = &a, .phase = {}, .w = a.w, .k = 0, .columns = out_channels / groups,
-                         .rows_are_input = false, .fast = nullptr};
+  const bool has_fast =
+      epilogue_u8<Arch>(a.epilogue, 0, out_channels, fast) && a.w_zero_points == nullptr;
+  conv_detail::Part part{.args = &a,
+                         .phase = {},
+                         .w = a.w,
+                         .k = 0,
+                         .columns = out_channels / groups,
+                         .rows_are_input = false,
+                         .fast = nullptr};
   const std::int64_t phases = conv_phases(s);
   for (std::int64_t p = 0; p < phases; ++p) {
     part.phase = conv_phase(s, p);
     part.k = static_cast<std::size_t>(conv_taps(part.phase) * (s.in_channels / s.groups));
     part.rows_are_input = conv_detail::reads_x_as_it_lies(part.phase);
     part.fast = has_fast && part.k <= gemm_u8s8_int32_depth(false) ? &fast : nullptr;
-    if (s.transposed) conv_detail::scattered<Arch>(part);
-    else conv_detail::plain<Arch>(part);
+    if (s.transposed)
+      conv_detail::scattered<Arch>(part);
+    else
+      conv_detail::plain<Arch>(part);
     part.w += groups * packed_s8_bytes(part.columns, part.k);
   }
 }

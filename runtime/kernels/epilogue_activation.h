@@ -1,5 +1,5 @@
-// The activation of an epilogue, chosen at compile time: activation_generic.h with float parameters. F is float or a
-// batch of floats; both give the same bits.
+// The activation of an epilogue, chosen at compile time: activation_generic.h with float
+// parameters. F is float or a batch of floats; both give the same bits.
 #pragma once
 
 #include "runtime/kernels/activation_generic.h"

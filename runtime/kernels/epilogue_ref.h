@@ -1,5 +1,6 @@
-// The epilogue (epilogue.h) of one element, in plain code: the definition every vector form has to match bit by bit.
-// Include only from *_ref.cc. A reference kernel computes acc and calls epilogue_ref(e, m, n, acc) for each element.
+// The epilogue (epilogue.h) of one element, in plain code: the definition every vector form has to
+// match bit by bit. Include only from *_ref.cc. A reference kernel computes acc and calls
+// epilogue_ref(e, m, n, acc) for each element.
 #pragma once
 
 #include <cmath>

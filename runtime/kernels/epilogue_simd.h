@@ -1,18 +1,20 @@
 // The epilogue (epilogue.h) of a tile, for every vector target. Include only from *_simd.h.
 //
 // A matrix kernel leaves the accumulators of a tile in a small buffer and calls
-//   epilogue_rows<Arch>(e, m, n, {acc, stride, rows, count})     rows [m, m + rows), columns [n, n + count)
-//   epilogue_row<Arch>(e, m, n, acc, count)                      one row
-// with acc of type const float* (f32 kernels: the FMA chains) or const std::int32_t* (INT8 kernels: exact sums), or
+//   epilogue_rows<Arch>(e, m, n, {acc, stride, rows, count})     rows [m, m + rows), columns [n, n
+//   + count) epilogue_row<Arch>(e, m, n, acc, count)                      one row
+// with acc of type const float* (f32 kernels: the FMA chains) or const std::int32_t* (INT8 kernels:
+// exact sums), or
 //   epilogue_row_s64<Arch>(e, m, n, acc, count)                  for sums longer than 32 bits.
-// acc is read up to count elements of a row, no further. m, n and the strides index the arrays inside e.
+// acc is read up to count elements of a row, no further. m, n and the strides index the arrays
+// inside e.
 #pragma once
 
 #include <cstring>
 #include <type_traits>
 
-#include "runtime/kernels/epilogue_activation.h"
 #include "runtime/kernels/epilogue.h"
+#include "runtime/kernels/epilogue_activation.h"
 #include "runtime/kernels/lanes_simd.h"
 #include "runtime/kernels/vec16_simd.h"
 #include "runtime/kernels/vector_io_simd.h"
@@ -22,7 +24,7 @@ namespace fold8::kernels::simd {
 template <class Acc>
 struct EpilogueTile {
   const Acc* acc;
-  std::size_t stride, rows, count;   // elements between rows; rows; columns
+  std::size_t stride, rows, count;  // elements between rows; rows; columns
 };
 
 namespace epilogue_detail {
@@ -49,8 +51,11 @@ struct Steps {
 
   explicit Steps(const Epilogue& e)
       : row_scale(e.row_scale),
-        residual_f32(e.residual_kind == ResidualKind::f32 ? static_cast<const float*>(e.residual) : nullptr),
-        residual_u8(e.residual_kind == ResidualKind::u8 ? static_cast<const std::uint8_t*>(e.residual) : nullptr),
+        residual_f32(e.residual_kind == ResidualKind::f32 ? static_cast<const float*>(e.residual)
+                                                          : nullptr),
+        residual_u8(e.residual_kind == ResidualKind::u8
+                        ? static_cast<const std::uint8_t*>(e.residual)
+                        : nullptr),
         y_f32(e.output_kind == OutputKind::f32 ? static_cast<float*>(e.y) : nullptr),
         y_u8(static_cast<std::uint8_t*>(e.y)),
         table(e.table),
@@ -67,7 +72,8 @@ struct Steps {
         divides(e.y_divisor != 0),
         multiplies(e.multiplier != nullptr) {}
 
-  [[gnu::always_inline]] F scaled(std::size_t m, F multiplier, F offset, const Acc* acc, std::size_t count) const {
+  [[gnu::always_inline]] F scaled(std::size_t m, F multiplier, F offset, const Acc* acc,
+                                  std::size_t count) const {
     F r(0.0f);
     if constexpr (std::is_same_v<Acc, float>) {
       r = Io::load(acc, count);
@@ -82,7 +88,9 @@ struct Steps {
   [[gnu::always_inline]] F plus_residual(std::size_t at, F r, std::size_t count) const {
     if (residual_f32) return Lanes<F>::fma(Io::load(residual_f32 + at, count), residual_scale, r);
     if (residual_u8)
-      return Lanes<F>::fma(Io::to_float(Io::add(Io::load(residual_u8 + at, count), -residual_zero_point)), residual_scale, r);
+      return Lanes<F>::fma(
+          Io::to_float(Io::add(Io::load(residual_u8 + at, count), -residual_zero_point)),
+          residual_scale, r);
     return r;
   }
 
@@ -97,12 +105,16 @@ struct Steps {
 
 // Up to 16 columns of the tile; kFull: all 16 are valid.
 template <class Arch, Activation kActivation, class Acc, bool kFull>
-[[gnu::always_inline]] inline void columns(const Steps<Arch, kActivation, Acc>& steps, const Epilogue& e, std::size_t m,
-                                           std::size_t n, const EpilogueTile<Acc>& t, const Acc* acc, std::size_t left) {
+[[gnu::always_inline]] inline void columns(const Steps<Arch, kActivation, Acc>& steps,
+                                           const Epilogue& e, std::size_t m, std::size_t n,
+                                           const EpilogueTile<Acc>& t, const Acc* acc,
+                                           std::size_t left) {
   using V = V16<Arch>;
   using Io = VectorIo<typename Arch::f32>;
   const auto at = [](int part) { return static_cast<std::size_t>(part) * Io::kLanes; };
-  const auto width = [&](int part) { return kFull ? Io::kLanes : left > at(part) ? left - at(part) : 0; };
+  const auto width = [&](int part) {
+    return kFull ? Io::kLanes : left > at(part) ? left - at(part) : 0;
+  };
   const auto parameters = [&](const float* p, float otherwise) {
     if (p == nullptr) return V(otherwise);
     return V::make([&](int part) { return Io::load(p + n + at(part), width(part)); });
@@ -110,29 +122,35 @@ template <class Arch, Activation kActivation, class Acc, bool kFull>
   const V multiplier = parameters(e.multiplier, 1.0f), offset = parameters(e.offset, 0.0f);
   const std::size_t rows = t.rows, stride = t.stride;
   for (std::size_t r = 0; r < rows; ++r, acc += stride) {
-    const std::size_t residual_at = (m + r) * steps.residual_stride + n, y_at = (m + r) * steps.y_stride + n;
+    const std::size_t residual_at = (m + r) * steps.residual_stride + n,
+                      y_at = (m + r) * steps.y_stride + n;
     V v = V::make([&](int part) __attribute__((always_inline)) {
-      return steps.plus_residual(
-          residual_at + at(part),
-          steps.scaled(m + r, multiplier.part[part], offset.part[part], acc + at(part), width(part)), width(part));
+      return steps.plus_residual(residual_at + at(part),
+                                 steps.scaled(m + r, multiplier.part[part], offset.part[part],
+                                              acc + at(part), width(part)),
+                                 width(part));
     });
     v = epilogue_activate<kActivation, V>(v, steps.a, steps.b);
-    for (int part = 0; part < V::kParts; ++part) steps.store(y_at + at(part), v.part[part], width(part));
+    for (int part = 0; part < V::kParts; ++part)
+      steps.store(y_at + at(part), v.part[part], width(part));
   }
 }
 
 template <class Arch, Activation kActivation, class Acc>
-[[gnu::noinline]] void tile(const Epilogue& e, std::size_t m, std::size_t n, const EpilogueTile<Acc>& t) {
+[[gnu::noinline]] void tile(const Epilogue& e, std::size_t m, std::size_t n,
+                            const EpilogueTile<Acc>& t) {
   const Steps<Arch, kActivation, Acc> steps(e);
   std::size_t j = 0;
   for (; j + 16 <= t.count; j += 16)
     columns<Arch, kActivation, Acc, true>(steps, e, m, n + j, t, t.acc + j, 16);
-  if (j < t.count) columns<Arch, kActivation, Acc, false>(steps, e, m, n + j, t, t.acc + j, t.count - j);
+  if (j < t.count)
+    columns<Arch, kActivation, Acc, false>(steps, e, m, n + j, t, t.acc + j, t.count - j);
 }
 
 template <class Arch, class Acc>
 void tile_of(const Epilogue& e, std::size_t m, std::size_t n, const EpilogueTile<Acc>& t) {
-  generic::with_activation(e.activation, [&]<Activation kActivation>() { tile<Arch, kActivation, Acc>(e, m, n, t); });
+  generic::with_activation(
+      e.activation, [&]<Activation kActivation>() { tile<Arch, kActivation, Acc>(e, m, n, t); });
 }
 
 }  // namespace epilogue_detail
@@ -151,23 +169,27 @@ void epilogue_rows(const Epilogue& e, std::size_t m, std::size_t n, const Epilog
 }
 
 template <class Arch>
-void epilogue_row(const Epilogue& e, std::size_t m, std::size_t n, const float* acc, std::size_t count) {
+void epilogue_row(const Epilogue& e, std::size_t m, std::size_t n, const float* acc,
+                  std::size_t count) {
   epilogue_rows<Arch, float>(e, m, n, {acc, 0, 1, count});
 }
 
 template <class Arch>
-void epilogue_row(const Epilogue& e, std::size_t m, std::size_t n, const std::int32_t* acc, std::size_t count) {
+void epilogue_row(const Epilogue& e, std::size_t m, std::size_t n, const std::int32_t* acc,
+                  std::size_t count) {
   epilogue_rows<Arch, std::int32_t>(e, m, n, {acc, 0, 1, count});
 }
 
 template <class Arch>
-void epilogue_row_s64(const Epilogue& e, std::size_t m, std::size_t n, const std::int64_t* acc, std::size_t count) {
+void epilogue_row_s64(const Epilogue& e, std::size_t m, std::size_t n, const std::int64_t* acc,
+                      std::size_t count) {
   constexpr std::size_t kPiece = 16;
   for (std::size_t j = 0; j < count; j += kPiece) {
     const std::size_t piece = count - j < kPiece ? count - j : kPiece;
     if (e.output_kind == OutputKind::s32) {
       std::int32_t wrapped[kPiece];
-      for (std::size_t i = 0; i < piece; ++i) wrapped[i] = static_cast<std::int32_t>(static_cast<std::uint64_t>(acc[j + i]));
+      for (std::size_t i = 0; i < piece; ++i)
+        wrapped[i] = static_cast<std::int32_t>(static_cast<std::uint64_t>(acc[j + i]));
       epilogue_row<Arch>(e, m, n + j, wrapped, piece);
     } else {
       float rounded[kPiece];

@@ -1,7 +1,7 @@
-// The common u8 epilogue kept in registers: no row scale, activation none or clip, residual none or u8, no table, no
-// division. Same bits as epilogue_simd.h: rounding is monotone, so clamping after it to rounded bounds is clamping
-// before it; only the upper bound must come first, because the conversion overflows to the *lowest* integer.
-// Include only from *_simd.h.
+// The common u8 epilogue kept in registers: no row scale, activation none or clip, residual none or
+// u8, no table, no division. Same bits as epilogue_simd.h: rounding is monotone, so clamping after
+// it to rounded bounds is clamping before it; only the upper bound must come first, because the
+// conversion overflows to the *lowest* integer. Include only from *_simd.h.
 #pragma once
 
 #include <bit>
@@ -13,14 +13,14 @@ namespace fold8::kernels::simd {
 
 struct EpilogueU8 {
   const float* multiplier;
-  const float* offset;            // or null
-  const std::uint8_t* residual;   // or null
+  const float* offset;           // or null
+  const std::uint8_t* residual;  // or null
   std::size_t residual_stride;
   float residual_scale;
   std::int32_t residual_zero_point;
-  float hi;                       // upper bound of r
+  float hi;  // upper bound of r
   std::int16_t zero_point;
-  std::uint8_t lo;                // lower bound of q
+  std::uint8_t lo;  // lower bound of q
   std::uint8_t* y;
   std::size_t y_stride;
 };
@@ -28,12 +28,13 @@ struct EpilogueU8 {
 template <class Arch>
 bool all_finite(const float* p, std::size_t n) {
   std::uint32_t bad = 0;
-  for (std::size_t i = 0; i < n; ++i) bad |= (std::bit_cast<std::uint32_t>(p[i]) & 0x7f800000u) == 0x7f800000u;
+  for (std::size_t i = 0; i < n; ++i)
+    bad |= (std::bit_cast<std::uint32_t>(p[i]) & 0x7f800000u) == 0x7f800000u;
   return bad == 0;
 }
 
-// Fills `fast` and returns true if columns [begin, end) of this epilogue can take the short way. NaN cannot arise there:
-// every factor is finite.
+// Fills `fast` and returns true if columns [begin, end) of this epilogue can take the short way.
+// NaN cannot arise there: every factor is finite.
 template <class Arch>
 bool epilogue_u8(const Epilogue& e, std::size_t begin, std::size_t end, EpilogueU8& fast) {
   if (e.output_kind != OutputKind::u8 || e.row_scale || e.table || e.y_divisor != 0) return false;
@@ -59,14 +60,16 @@ bool epilogue_u8(const Epilogue& e, std::size_t begin, std::size_t end, Epilogue
           .residual_zero_point = e.residual_zero_point,
           .hi = hi,
           .zero_point = static_cast<std::int16_t>(e.y_zero_point),
-          .lo = static_cast<std::uint8_t>(static_cast<std::int32_t>(__builtin_rintf(lo)) + e.y_zero_point),
+          .lo = static_cast<std::uint8_t>(static_cast<std::int32_t>(__builtin_rintf(lo)) +
+                                          e.y_zero_point),
           .y = static_cast<std::uint8_t*>(e.y),
           .y_stride = e.y_stride};
   return true;
 }
 
 // The same for the matrix of epilogue_shift.h.
-[[gnu::always_inline]] static inline EpilogueU8 epilogue_u8_at(EpilogueU8 e, std::size_t m, std::size_t n,
+[[gnu::always_inline]] static inline EpilogueU8 epilogue_u8_at(EpilogueU8 e, std::size_t m,
+                                                               std::size_t n,
                                                                std::size_t row_step) {
   e.multiplier += n;
   if (e.offset) e.offset += n;
@@ -80,7 +83,8 @@ bool epilogue_u8(const Epilogue& e, std::size_t begin, std::size_t end, Epilogue
 #ifdef __AVX512F__
 // Row m, columns [n, n + count) with count <= 16 * kVectors, from kVectors vectors of int32 sums.
 template <int kVectors>
-[[gnu::always_inline]] inline void epilogue_u8_row(const EpilogueU8& e, std::size_t m, std::size_t n, const __m512i* acc,
+[[gnu::always_inline]] inline void epilogue_u8_row(const EpilogueU8& e, std::size_t m,
+                                                   std::size_t n, const __m512i* acc,
                                                    std::size_t count) {
   static_assert(kVectors >= 1 && kVectors <= 4);
   constexpr std::size_t kFull = 16 * kVectors;
@@ -90,10 +94,12 @@ template <int kVectors>
   for (int v = 0; v < kVectors; ++v) {
     const __mmask16 lanes = static_cast<__mmask16>(mask >> (16 * v));
     const __m512 multiplier = _mm512_maskz_loadu_ps(lanes, e.multiplier + n + 16 * v);
-    const __m512 offset = e.offset ? _mm512_maskz_loadu_ps(lanes, e.offset + n + 16 * v) : _mm512_setzero_ps();
+    const __m512 offset =
+        e.offset ? _mm512_maskz_loadu_ps(lanes, e.offset + n + 16 * v) : _mm512_setzero_ps();
     __m512 r = _mm512_fmadd_ps(_mm512_cvtepi32_ps(acc[v]), multiplier, offset);
     if (e.residual != nullptr) {
-      const __m512i q = _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(lanes, e.residual + m * e.residual_stride + n + 16 * v));
+      const __m512i q = _mm512_cvtepu8_epi32(
+          _mm_maskz_loadu_epi8(lanes, e.residual + m * e.residual_stride + n + 16 * v));
       const __m512i centred = _mm512_sub_epi32(q, _mm512_set1_epi32(e.residual_zero_point));
       r = _mm512_fmadd_ps(_mm512_cvtepi32_ps(centred), _mm512_set1_ps(e.residual_scale), r);
     }
@@ -103,7 +109,8 @@ template <int kVectors>
   for (int v = kVectors; v < 4; ++v) rounded[v] = rounded[kVectors - 1];
   const __m512i z = _mm512_set1_epi16(e.zero_point);
   const __m512i low = _mm512_adds_epi16(_mm512_packs_epi32(rounded[0], rounded[1]), z);
-  const __m512i high = kVectors <= 2 ? low : _mm512_adds_epi16(_mm512_packs_epi32(rounded[2], rounded[3]), z);
+  const __m512i high =
+      kVectors <= 2 ? low : _mm512_adds_epi16(_mm512_packs_epi32(rounded[2], rounded[3]), z);
   const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
   __m512i q = _mm512_permutexvar_epi32(order, _mm512_packus_epi16(low, high));
   q = _mm512_max_epu8(q, _mm512_set1_epi8(static_cast<char>(e.lo)));
@@ -121,8 +128,9 @@ template <int kVectors>
 #endif
 
 // Row m, columns [n, n + count) with count <= 16, from the sums of columns 0..7 and 8..15.
-[[gnu::always_inline]] static inline void epilogue_u8_row(const EpilogueU8& e, std::size_t m, std::size_t n, __m256i acc0,
-                                                          __m256i acc1, std::size_t count) {
+[[gnu::always_inline]] static inline void epilogue_u8_row(const EpilogueU8& e, std::size_t m,
+                                                          std::size_t n, __m256i acc0, __m256i acc1,
+                                                          std::size_t count) {
   using Io = VectorIo<Avx2::f32>;
   const std::size_t counts[2] = {count, count > 8 ? count - 8 : 0};
   const __m256i acc[2] = {acc0, acc1};
@@ -134,11 +142,13 @@ template <int kVectors>
     __m256 r = _mm256_fmadd_ps(_mm256_cvtepi32_ps(acc[v]), multiplier, offset);
     if (e.residual != nullptr) {
       const __m256i q = Io::load(e.residual + m * e.residual_stride + n + 8 * v, counts[v]);
-      r = _mm256_fmadd_ps(_mm256_cvtepi32_ps(Io::add(q, -e.residual_zero_point)), _mm256_set1_ps(e.residual_scale), r);
+      r = _mm256_fmadd_ps(_mm256_cvtepi32_ps(Io::add(q, -e.residual_zero_point)),
+                          _mm256_set1_ps(e.residual_scale), r);
     }
     rounded[v] = _mm256_cvtps_epi32(_mm256_min_ps(r, _mm256_set1_ps(e.hi)));
   }
-  const __m256i words = _mm256_adds_epi16(_mm256_packs_epi32(rounded[0], rounded[1]), _mm256_set1_epi16(e.zero_point));
+  const __m256i words = _mm256_adds_epi16(_mm256_packs_epi32(rounded[0], rounded[1]),
+                                          _mm256_set1_epi16(e.zero_point));
   __m128i q = _mm_packus_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
   q = _mm_max_epu8(_mm_shuffle_epi32(q, 0xd8), _mm_set1_epi8(static_cast<char>(e.lo)));
   std::uint8_t* y = e.y + m * e.y_stride + n;

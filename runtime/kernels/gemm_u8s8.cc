@@ -6,11 +6,13 @@ namespace fold8::kernels {
 
 std::size_t u8s8_block_rows(std::size_t k) {
   constexpr std::size_t kBlockBytes = std::size_t{256} << 10, kMost = 96, kLeast = 12;
-  return std::clamp(kBlockBytes / (s8_groups(k) * kGroupDepth + 1) / kLeast * kLeast, kLeast, kMost);
+  return std::clamp(kBlockBytes / (s8_groups(k) * kGroupDepth + 1) / kLeast * kLeast, kLeast,
+                    kMost);
 }
 
 std::size_t u8s8_block_scratch_bytes(std::size_t k) {
-  const std::size_t widened_rows = u8s8_block_rows(k) * s8_groups(k) * 8, expanded_panel = s8_groups(k) * 128;
+  const std::size_t widened_rows = u8s8_block_rows(k) * s8_groups(k) * 8,
+                    expanded_panel = s8_groups(k) * 128;
   return (widened_rows + expanded_panel + 127) / 64 * 64;
 }
 

@@ -1,8 +1,10 @@
-// The AVX2 engine of the INT8 matrix product: exact, by vpmaddwd on 16-bit numbers. Up to 6 rows x 1 panel.
+// The AVX2 engine of the INT8 matrix product: exact, by vpmaddwd on 16-bit numbers. Up to 6 rows x
+// 1 panel.
 //
-// A group of 4 bytes b0 b1 b2 b3 becomes two pairs of 16-bit numbers, (b0, b2) and (b1, b3): for weights one or two
-// shifts, so that a panel can be used as it lies; for rows of x done once into scratch ("widened": 8 bytes a group).
-// With many rows a panel is expanded once into scratch too. Include only from gemm_u8s8_simd.h.
+// A group of 4 bytes b0 b1 b2 b3 becomes two pairs of 16-bit numbers, (b0, b2) and (b1, b3): for
+// weights one or two shifts, so that a panel can be used as it lies; for rows of x done once into
+// scratch ("widened": 8 bytes a group). With many rows a panel is expanded once into scratch too.
+// Include only from gemm_u8s8_simd.h.
 #pragma once
 
 #include <cstring>
@@ -18,7 +20,7 @@ namespace avx2_engine {
 template <class Arch>
 void widen_row(const std::uint8_t* x, std::size_t k, std::uint8_t* out) {
   const __m256i low_bytes = _mm256_set1_epi16(0x00ff);
-  const auto widen = [&](__m256i v, __m256i* to) __attribute__((always_inline)) {
+  const auto widen = [&](__m256i v, __m256i * to) __attribute__((always_inline)) {
     const __m256i even = _mm256_and_si256(v, low_bytes), odd = _mm256_srli_epi16(v, 8);
     const __m256i a = _mm256_unpacklo_epi32(even, odd), b = _mm256_unpackhi_epi32(even, odd);
     _mm256_storeu_si256(to, _mm256_permute2x128_si256(a, b, 0x20));
@@ -26,12 +28,14 @@ void widen_row(const std::uint8_t* x, std::size_t k, std::uint8_t* out) {
   };
   std::size_t i = 0;
   for (; i + 32 <= k; i += 32)
-    widen(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + i)), reinterpret_cast<__m256i*>(out + 2 * i));
+    widen(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + i)),
+          reinterpret_cast<__m256i*>(out + 2 * i));
   if (i < k) {
     alignas(32) std::uint8_t last[32] = {};
     alignas(32) std::uint8_t wide[64];
     std::memcpy(last, x + i, k - i);
-    widen(_mm256_load_si256(reinterpret_cast<const __m256i*>(last)), reinterpret_cast<__m256i*>(wide));
+    widen(_mm256_load_si256(reinterpret_cast<const __m256i*>(last)),
+          reinterpret_cast<__m256i*>(wide));
     std::memcpy(out + 2 * i, wide, s8_groups(k - i) * 8);
   }
 }
@@ -77,7 +81,9 @@ template <class Arch, int kRows, bool kExpanded>
       const __m256i a = _mm256_set1_epi32(pair);
       acc[r][0] = _mm256_add_epi32(acc[r][0], _mm256_madd_epi16(a, w0));
       acc[r][1] = _mm256_add_epi32(acc[r][1], _mm256_madd_epi16(a, w1));
-      asm("" : "+x"(acc[r][0]), "+x"(acc[r][1]));  // else g++ adds the products of two steps first, and spills them
+      asm(""
+          : "+x"(acc[r][0]),
+            "+x"(acc[r][1]));  // else g++ adds the products of two steps first, and spills them
     }
   };
   const auto load = [](const std::int8_t* p) __attribute__((always_inline)) {
@@ -89,7 +95,8 @@ template <class Arch, int kRows, bool kExpanded>
       multiply(load(w + 64), load(w + 96), 4);
       w += 128;
     } else {
-      multiply(_mm256_srai_epi16(_mm256_slli_epi16(load(w), 8), 8), _mm256_srai_epi16(_mm256_slli_epi16(load(w + 32), 8), 8), 0);
+      multiply(_mm256_srai_epi16(_mm256_slli_epi16(load(w), 8), 8),
+               _mm256_srai_epi16(_mm256_slli_epi16(load(w + 32), 8), 8), 0);
       asm("" : "+r"(w));  // load again rather than keep: all 16 registers are taken
       multiply(_mm256_srai_epi16(load(w), 8), _mm256_srai_epi16(load(w + 32), 8), 4);
       w += 64;
@@ -129,7 +136,8 @@ struct EngineAvx2 {
 
   static TileU8S8Fn* tile(std::size_t rows, bool expanded) {
     constexpr auto kRows = std::make_integer_sequence<int, 6>{};
-    return expanded ? avx2_engine::tile_for<Arch, true>(rows, kRows) : avx2_engine::tile_for<Arch, false>(rows, kRows);
+    return expanded ? avx2_engine::tile_for<Arch, true>(rows, kRows)
+                    : avx2_engine::tile_for<Arch, false>(rows, kRows);
   }
 };
 

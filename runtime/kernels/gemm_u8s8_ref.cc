@@ -13,7 +13,8 @@ void gemm_u8s8(const GemmU8S8Args& a) {
         const std::int32_t zw = a.w_zero_points ? a.w_zero_points[n] : 0;
         std::int64_t acc = 0;
         for (std::size_t k = 0; k < a.k; ++k) {
-          const std::int32_t w = panel[(k / kGroupDepth * kPanelColumns + j) * kGroupDepth + k % kGroupDepth];
+          const std::int32_t w =
+              panel[(k / kGroupDepth * kPanelColumns + j) * kGroupDepth + k % kGroupDepth];
           acc += (x[k] - a.x_zero_point) * (w - zw);
         }
         epilogue_ref(a.epilogue, m, n, acc);

@@ -8,7 +8,8 @@ namespace fold8::kernels::simd {
 template <class Arch>
 void gemm_u8s8(const GemmU8S8Args& a) {
   if (a.m_begin >= a.m_end || a.panel_begin >= a.panel_end) return;
-  const std::size_t columns_end = a.panel_end * kPanelColumns < a.n ? a.panel_end * kPanelColumns : a.n;
+  const std::size_t columns_end =
+      a.panel_end * kPanelColumns < a.n ? a.panel_end * kPanelColumns : a.n;
   EpilogueU8 fast;
   BlockU8S8 b;
   b.x_stride = a.x_stride;
@@ -20,9 +21,11 @@ void gemm_u8s8(const GemmU8S8Args& a) {
   b.panel_end = a.panel_end;
   b.w_zero_points = a.w_zero_points;
   b.epilogue = &a.epilogue;
-  b.fast = fast_epilogue<Arch>(a.epilogue, a.w_zero_points, a.k, a.panel_begin * kPanelColumns, columns_end, fast);
+  b.fast = fast_epilogue<Arch>(a.epilogue, a.w_zero_points, a.k, a.panel_begin * kPanelColumns,
+                               columns_end, fast);
   b.scratch = static_cast<std::uint8_t*>(a.scratch);
-  const std::size_t rows = a.m_end - a.m_begin, most = u8s8_block_rows(a.k), blocks = (rows + most - 1) / most;
+  const std::size_t rows = a.m_end - a.m_begin, most = u8s8_block_rows(a.k),
+                    blocks = (rows + most - 1) / most;
   for (std::size_t i = 0, m = a.m_begin; i < blocks; ++i) {
     b.rows = rows / blocks + (i < rows % blocks ? 1 : 0);
     b.x = a.x + m * a.x_stride;

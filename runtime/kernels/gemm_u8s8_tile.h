@@ -1,5 +1,6 @@
-// One tile of the INT8 matrix product: a few rows of x against a few panels of w, sums in registers. The two engines
-// (gemm_u8s8_vnni.h, gemm_u8s8_avx2.h) share this description of it. Include only from *_simd.h and its parts.
+// One tile of the INT8 matrix product: a few rows of x against a few panels of w, sums in
+// registers. The two engines (gemm_u8s8_vnni.h, gemm_u8s8_avx2.h) share this description of it.
+// Include only from *_simd.h and its parts.
 #pragma once
 
 #include <cstddef>
@@ -11,11 +12,11 @@
 namespace fold8::kernels::simd {
 
 struct TileU8S8 {
-  const std::uint8_t* x = nullptr;   // first row, as the engine wants it (vnni: u8; avx2: widened)
-  std::size_t x_stride = 0;          // bytes between rows
-  std::size_t k = 0;                 // depth of this call
-  const std::int8_t* w = nullptr;    // first panel, at the first k
-  std::size_t panel_bytes = 0;       // bytes between panels
+  const std::uint8_t* x = nullptr;  // first row, as the engine wants it (vnni: u8; avx2: widened)
+  std::size_t x_stride = 0;         // bytes between rows
+  std::size_t k = 0;                // depth of this call
+  const std::int8_t* w = nullptr;   // first panel, at the first k
+  std::size_t panel_bytes = 0;      // bytes between panels
   const std::int32_t* sums = nullptr;  // of the first panel's columns; null: no zero-point term
   std::int32_t x_zero_point = 0;
   std::size_t m = 0, n = 0;          // first row and column for the epilogue

@@ -1,6 +1,6 @@
-// The AVX-512 VNNI engine of the INT8 matrix product: vpdpbusd multiplies 4 neighbouring k of one row (broadcast) with
-// 4 k of 16 columns (one load of a panel). Up to 24 accumulators: 6 rows x 4 panels, 8 x 3, 12 x 2, 12 x 1.
-// Include only from gemm_u8s8_simd.h.
+// The AVX-512 VNNI engine of the INT8 matrix product: vpdpbusd multiplies 4 neighbouring k of one
+// row (broadcast) with 4 k of 16 columns (one load of a panel). Up to 24 accumulators: 6 rows x 4
+// panels, 8 x 3, 12 x 2, 12 x 1. Include only from gemm_u8s8_simd.h.
 #pragma once
 
 #include <cstring>
@@ -14,7 +14,8 @@ namespace fold8::kernels::simd {
 namespace vnni {
 
 // The 1 to 3 bytes behind the last whole group; the weights that meet the missing ones are 0.
-[[gnu::always_inline]] static inline std::int32_t load_tail(const std::uint8_t* x, std::size_t bytes) {
+[[gnu::always_inline]] static inline std::int32_t load_tail(const std::uint8_t* x,
+                                                            std::size_t bytes) {
   std::uint32_t v = x[0];
   if (bytes > 1) v |= std::uint32_t{x[1]} << 8;
   if (bytes > 2) v |= std::uint32_t{x[2]} << 16;
@@ -45,7 +46,8 @@ template <class Arch, int kRows, int kPanels>
   const std::int8_t* w = t.w;
   const std::size_t stride = t.x_stride, panel = t.panel_bytes;
 
-  const auto multiply = [&](int u, const std::int8_t* group, auto&& load) __attribute__((always_inline)) {
+  const auto multiply = [&](int u, const std::int8_t* group, auto&& load)
+      __attribute__((always_inline)) {
     __m512i b[kPanels];
 #pragma GCC unroll 4
     for (int v = 0; v < kPanels; ++v) b[v] = _mm512_load_si512(group + v * panel);
@@ -99,7 +101,8 @@ template <class Arch, int kRows, int kPanels>
 #pragma GCC unroll 12
     for (int r = 0; r < kRows; ++r)
 #pragma GCC unroll 4
-      for (int v = 0; v < kPanels; ++v) _mm512_store_si512(t.acc + (r * kPanels + v) * 16, acc[0][r][v]);
+      for (int v = 0; v < kPanels; ++v)
+        _mm512_store_si512(t.acc + (r * kPanels + v) * 16, acc[0][r][v]);
   }
 }
 
@@ -115,14 +118,20 @@ template <class Arch>
 struct EngineVnni {
   static constexpr bool kWidened = false;
   static constexpr std::size_t kMaxPanels = 4;
-  static constexpr std::size_t max_rows(std::size_t panels) { return panels == 4 ? 6 : panels == 3 ? 8 : 12; }
+  static constexpr std::size_t max_rows(std::size_t panels) {
+    return panels == 4 ? 6 : panels == 3 ? 8 : 12;
+  }
 
   static TileU8S8Fn* tile(std::size_t rows, std::size_t panels) {
     switch (panels) {
-      case 4: return vnni::tile_for<Arch, 4>(rows, std::make_integer_sequence<int, 6>{});
-      case 3: return vnni::tile_for<Arch, 3>(rows, std::make_integer_sequence<int, 8>{});
-      case 2: return vnni::tile_for<Arch, 2>(rows, std::make_integer_sequence<int, 12>{});
-      default: return vnni::tile_for<Arch, 1>(rows, std::make_integer_sequence<int, 12>{});
+      case 4:
+        return vnni::tile_for<Arch, 4>(rows, std::make_integer_sequence<int, 6>{});
+      case 3:
+        return vnni::tile_for<Arch, 3>(rows, std::make_integer_sequence<int, 8>{});
+      case 2:
+        return vnni::tile_for<Arch, 2>(rows, std::make_integer_sequence<int, 12>{});
+      default:
+        return vnni::tile_for<Arch, 1>(rows, std::make_integer_sequence<int, 12>{});
     }
   }
 };

@@ -14,7 +14,8 @@ std::size_t packed_at(std::size_t n, std::size_t k, std::size_t depth) {
 
 }  // namespace
 
-void pack_s8(const std::int8_t* w, std::size_t w_stride, std::size_t n, std::size_t k, std::int8_t* packed) {
+void pack_s8(const std::int8_t* w, std::size_t w_stride, std::size_t n, std::size_t k,
+             std::int8_t* packed) {
   std::memset(packed, 0, packed_s8_bytes(n, k));
   std::int8_t* sums = packed + s8_panels(n) * s8_panel_bytes(k);
   for (std::size_t o = 0; o < n; ++o) {

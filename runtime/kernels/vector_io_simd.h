@@ -1,5 +1,6 @@
-// Loads and stores of up to one vector of floats, ints or bytes that touch nothing past `count` elements.
-// Include only from *_simd.h. F is Arch::f32; a vector has F::size lanes; lanes past count are 0 after a load.
+// Loads and stores of up to one vector of floats, ints or bytes that touch nothing past `count`
+// elements. Include only from *_simd.h. F is Arch::f32; a vector has F::size lanes; lanes past
+// count are 0 after a load.
 #pragma once
 
 #include <cstring>
@@ -18,7 +19,8 @@ struct VectorIo<Avx2::f32> {
   static constexpr std::size_t kLanes = 8;
 
   static Int lane_mask(std::size_t count) {
-    return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32(static_cast<int>(count)),
+                              _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
   }
   static F load(const float* p, std::size_t count) {
     return count >= kLanes ? _mm256_loadu_ps(p) : _mm256_maskload_ps(p, lane_mask(count));
@@ -29,23 +31,33 @@ struct VectorIo<Avx2::f32> {
   }
   static Int load(const std::uint8_t* p, std::size_t count) {  // zero-extended to 32 bits
     std::uint64_t bytes = 0;
-    if (count >= kLanes) std::memcpy(&bytes, p, kLanes);
-    else for (std::size_t i = 0; i < count; ++i) bytes |= std::uint64_t{p[i]} << (8 * i);
+    if (count >= kLanes)
+      std::memcpy(&bytes, p, kLanes);
+    else
+      for (std::size_t i = 0; i < count; ++i) bytes |= std::uint64_t{p[i]} << (8 * i);
     return _mm256_cvtepu8_epi32(_mm_cvtsi64_si128(static_cast<long long>(bytes)));
   }
   static void store(float* p, F v, std::size_t count) {
-    if (count >= kLanes) _mm256_storeu_ps(p, v);
-    else _mm256_maskstore_ps(p, lane_mask(count), v);
+    if (count >= kLanes)
+      _mm256_storeu_ps(p, v);
+    else
+      _mm256_maskstore_ps(p, lane_mask(count), v);
   }
   static void store(std::int32_t* p, Int v, std::size_t count) {
-    if (count >= kLanes) _mm256_storeu_si256(reinterpret_cast<Int*>(p), v);
-    else _mm256_maskstore_epi32(p, lane_mask(count), v);
+    if (count >= kLanes)
+      _mm256_storeu_si256(reinterpret_cast<Int*>(p), v);
+    else
+      _mm256_maskstore_epi32(p, lane_mask(count), v);
   }
   static void store_bytes(std::uint8_t* p, Int v, std::size_t count) {  // lanes are 0..255
-    const __m128i words = _mm_packus_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
-    const std::uint64_t bytes = static_cast<std::uint64_t>(_mm_cvtsi128_si64(_mm_packus_epi16(words, words)));
-    if (count >= kLanes) std::memcpy(p, &bytes, kLanes);
-    else for (std::size_t i = 0; i < count; ++i) p[i] = static_cast<std::uint8_t>(bytes >> (8 * i));
+    const __m128i words =
+        _mm_packus_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256(v, 1));
+    const std::uint64_t bytes =
+        static_cast<std::uint64_t>(_mm_cvtsi128_si64(_mm_packus_epi16(words, words)));
+    if (count >= kLanes)
+      std::memcpy(p, &bytes, kLanes);
+    else
+      for (std::size_t i = 0; i < count; ++i) p[i] = static_cast<std::uint8_t>(bytes >> (8 * i));
   }
   static F to_float(Int v) { return _mm256_cvtepi32_ps(v); }
   static Int add(Int v, std::int32_t c) { return _mm256_add_epi32(v, _mm256_set1_epi32(c)); }
@@ -68,19 +80,29 @@ struct VectorIo<xsimd::batch<float, xsimd::avx512bw>> {
   static __mmask16 lane_mask(std::size_t count) {
     return count >= kLanes ? __mmask16{0xffff} : static_cast<__mmask16>((1u << count) - 1);
   }
-  static F load(const float* p, std::size_t count) { return _mm512_maskz_loadu_ps(lane_mask(count), p); }
-  static Int load(const std::int32_t* p, std::size_t count) { return _mm512_maskz_loadu_epi32(lane_mask(count), p); }
+  static F load(const float* p, std::size_t count) {
+    return _mm512_maskz_loadu_ps(lane_mask(count), p);
+  }
+  static Int load(const std::int32_t* p, std::size_t count) {
+    return _mm512_maskz_loadu_epi32(lane_mask(count), p);
+  }
   static Int load(const std::uint8_t* p, std::size_t count) {
     return _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(lane_mask(count), p));
   }
-  static void store(float* p, F v, std::size_t count) { _mm512_mask_storeu_ps(p, lane_mask(count), v); }
-  static void store(std::int32_t* p, Int v, std::size_t count) { _mm512_mask_storeu_epi32(p, lane_mask(count), v); }
+  static void store(float* p, F v, std::size_t count) {
+    _mm512_mask_storeu_ps(p, lane_mask(count), v);
+  }
+  static void store(std::int32_t* p, Int v, std::size_t count) {
+    _mm512_mask_storeu_epi32(p, lane_mask(count), v);
+  }
   static void store_bytes(std::uint8_t* p, Int v, std::size_t count) {
     _mm_mask_storeu_epi8(p, lane_mask(count), _mm512_cvtepi32_epi8(v));
   }
   static F to_float(Int v) { return _mm512_cvtepi32_ps(v); }
   static Int add(Int v, std::int32_t c) { return _mm512_add_epi32(v, _mm512_set1_epi32(c)); }
-  static Int round(F r) { return _mm512_maskz_cvtps_epi32(_mm512_cmp_ps_mask(r, r, _CMP_ORD_Q), r); }
+  static Int round(F r) {
+    return _mm512_maskz_cvtps_epi32(_mm512_cmp_ps_mask(r, r, _CMP_ORD_Q), r);
+  }
   static F clamp(F r, F lo, F hi) { return _mm512_min_ps(hi, _mm512_max_ps(lo, r)); }
 };
 #endif

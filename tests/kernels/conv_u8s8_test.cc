@@ -8,11 +8,11 @@
 namespace fold8::kernels {
 
 static std::ostream& operator<<(std::ostream& out, const ConvShape& s) {
-  out << (s.transposed ? "transposed " : "") << "batch " << s.batch << " channels " << s.in_channels << ">" << s.out_channels
-      << "/" << s.groups;
+  out << (s.transposed ? "transposed " : "") << "batch " << s.batch << " channels " << s.in_channels
+      << ">" << s.out_channels << "/" << s.groups;
   for (int a = 0; a < 3; ++a)
-    out << " [" << s.in[a] << ">" << s.out[a] << " k" << s.kernel[a] << " s" << s.stride[a] << " d" << s.dilation[a] << " p"
-        << s.pad_begin[a] << "]";
+    out << " [" << s.in[a] << ">" << s.out[a] << " k" << s.kernel[a] << " s" << s.stride[a] << " d"
+        << s.dilation[a] << " p" << s.pad_begin[a] << "]";
   return out;
 }
 
@@ -40,21 +40,29 @@ ConvShape random_shape(SeededRng& rng, int rank, const Limits& most, bool transp
     const std::int64_t span = (s.kernel[a] - 1) * s.dilation[a] + 1;
     s.pad_begin[a] = rng.integer(0, 9) == 0 ? -1 : rng.integer(0, span / 2 + 1);
     s.in[a] = rng.integer(1, most.extent);
-    s.out[a] = transposed ? rng.integer(1, (s.in[a] - 1) * s.stride[a] + span + 2)
-                          : std::max<std::int64_t>(1, (s.in[a] + 2 * s.pad_begin[a] - span) / s.stride[a] + rng.integer(0, 1));
+    s.out[a] = transposed
+                   ? rng.integer(1, (s.in[a] - 1) * s.stride[a] + span + 2)
+                   : std::max<std::int64_t>(1, (s.in[a] + 2 * s.pad_begin[a] - span) / s.stride[a] +
+                                                   rng.integer(0, 1));
   }
   return s;
 }
 
 class Convolution {
  public:
-  Convolution(SeededRng& rng, const ConvShape& shape, const EpilogueKind& kind, bool w_zero_points = false)
-      : s_(shape), depth_(conv_taps(shape) * shape.in_channels / shape.groups),
-        x_(shape.batch * shape.in[0] * shape.in[1] * shape.in[2] * shape.in_channels), w_(shape.out_channels * depth_),
-        w_zero_points_(shape.out_channels), packed_(guarded_size(conv_s8_packed_bytes(shape))),
+  Convolution(SeededRng& rng, const ConvShape& shape, const EpilogueKind& kind,
+              bool w_zero_points = false)
+      : s_(shape),
+        depth_(conv_taps(shape) * shape.in_channels / shape.groups),
+        x_(shape.batch * shape.in[0] * shape.in[1] * shape.in[2] * shape.in_channels),
+        w_(shape.out_channels * depth_),
+        w_zero_points_(shape.out_channels),
+        packed_(guarded_size(conv_s8_packed_bytes(shape))),
         scratch_(guarded_size(conv_u8s8_scratch_bytes(shape))),
-        inputs_(rng, kind, conv_rows(shape), shape.out_channels, shape.batch, 255.0 * 60 * std::sqrt(double(depth_))),
-        x_zero_point_(random_zero_point(rng)), has_w_zero_points_(w_zero_points) {
+        inputs_(rng, kind, conv_rows(shape), shape.out_channels, shape.batch,
+                255.0 * 60 * std::sqrt(double(depth_))),
+        x_zero_point_(random_zero_point(rng)),
+        has_w_zero_points_(w_zero_points) {
     fill_activations(rng, x_.span());
     fill_weights(rng, w_.span());
     rng.fill_integers(w_zero_points_.span(), -128, 127);
@@ -89,7 +97,8 @@ class Convolution {
 
   // An independent computation: scatters every input to every output it reaches.
   std::vector<std::int64_t> naive() const {
-    const std::int64_t in_group = s_.in_channels / s_.groups, out_group = s_.out_channels / s_.groups;
+    const std::int64_t in_group = s_.in_channels / s_.groups,
+                       out_group = s_.out_channels / s_.groups;
     std::vector<std::int64_t> y(conv_rows(s_) * s_.out_channels);
     std::int64_t p[3], t[3];
     for (std::int64_t b = 0; b < s_.batch; ++b)
@@ -101,13 +110,16 @@ class Convolution {
                 for (t[2] = 0; t[2] < s_.kernel[2]; ++t[2]) {
                   const std::int64_t row = row_reached(b, p, t);
                   if (row < 0) continue;
-                  const std::uint8_t* x = x_.data() + (((b * s_.in[0] + p[0]) * s_.in[1] + p[1]) * s_.in[2] + p[2]) * s_.in_channels;
+                  const std::uint8_t* x =
+                      x_.data() + (((b * s_.in[0] + p[0]) * s_.in[1] + p[1]) * s_.in[2] + p[2]) *
+                                      s_.in_channels;
                   const std::int64_t tap = (t[0] * s_.kernel[1] + t[1]) * s_.kernel[2] + t[2];
                   for (std::int64_t o = 0; o < s_.out_channels; ++o)
                     for (std::int64_t c = 0; c < in_group; ++c)
                       y[row * s_.out_channels + o] +=
                           (std::int64_t{x[o / out_group * in_group + c]} - x_zero_point_) *
-                          (w_.data()[o * depth_ + tap * in_group + c] - (has_w_zero_points_ ? w_zero_points_.data()[o] : 0));
+                          (w_.data()[o * depth_ + tap * in_group + c] -
+                           (has_w_zero_points_ ? w_zero_points_.data()[o] : 0));
                 }
     return y;
   }
@@ -143,7 +155,8 @@ class Convolution {
 };
 
 // x and y as the test wants them: sums as int32, rows dense.
-void expect_naive(Convolution& c, const ConvShape& s, const std::vector<std::uint8_t>& y, std::size_t stride) {
+void expect_naive(Convolution& c, const ConvShape& s, const std::vector<std::uint8_t>& y,
+                  std::size_t stride) {
   const auto want = c.naive();
   for (std::int64_t row = 0; row < conv_rows(s); ++row)
     for (std::int64_t o = 0; o < s.out_channels; ++o) {
@@ -187,12 +200,14 @@ class ConvU8S8Target : public ::testing::TestWithParam<Target> {
 
 TEST_P(ConvU8S8Target, AnyGeometryAndEpilogueHasTheReferencesBits) {
   SeededRng rng;
-  for (int i = 0; i < 400; ++i) try_shape(rng, random_shape(rng, 1 + i % 3, {7, 4, 20}, false), random_kind(rng));
+  for (int i = 0; i < 400; ++i)
+    try_shape(rng, random_shape(rng, 1 + i % 3, {7, 4, 20}, false), random_kind(rng));
 }
 
 TEST_P(ConvU8S8Target, AnyTransposedGeometryHasTheReferencesBits) {
   SeededRng rng;
-  for (int i = 0; i < 300; ++i) try_shape(rng, random_shape(rng, 1 + i % 3, {6, 4, 20}, true), random_kind(rng));
+  for (int i = 0; i < 300; ++i)
+    try_shape(rng, random_shape(rng, 1 + i % 3, {6, 4, 20}, true), random_kind(rng));
 }
 
 TEST_P(ConvU8S8Target, AnyDepthwiseGeometryHasTheReferencesBits) {
@@ -210,7 +225,8 @@ TEST_P(ConvU8S8Target, CommonLayersHaveTheReferencesBits) {
   EpilogueKind relu;
   relu.output = OutputKind::u8;
   relu.activation = Activation::clip;
-  const auto layer = [](std::int64_t c, std::int64_t o, std::int64_t extent, std::int64_t k, std::int64_t stride, std::int64_t groups) {
+  const auto layer = [](std::int64_t c, std::int64_t o, std::int64_t extent, std::int64_t k,
+                        std::int64_t stride, std::int64_t groups) {
     ConvShape s;
     s.in_channels = c, s.out_channels = o, s.groups = groups;
     for (int a = 1; a < 3; ++a) {
@@ -219,11 +235,12 @@ TEST_P(ConvU8S8Target, CommonLayersHaveTheReferencesBits) {
     }
     return s;
   };
-  for (const ConvShape& s : {layer(3, 16, 30, 7, 2, 1), layer(3, 32, 30, 3, 2, 1), layer(64, 64, 13, 3, 1, 1),
-                             layer(24, 144, 12, 1, 1, 1), layer(130, 33, 7, 1, 1, 1), layer(64, 128, 11, 1, 2, 1),
-                             layer(64, 64, 9, 3, 1, 8), layer(96, 96, 23, 3, 2, 96), layer(16, 16, 37, 3, 1, 16),
-                             layer(32, 32, 37, 3, 2, 32), layer(24, 24, 21, 5, 1, 24), layer(120, 120, 14, 5, 2, 120),
-                             layer(64, 64, 19, 7, 1, 64), layer(200, 200, 7, 3, 1, 200)}) {
+  for (const ConvShape& s :
+       {layer(3, 16, 30, 7, 2, 1), layer(3, 32, 30, 3, 2, 1), layer(64, 64, 13, 3, 1, 1),
+        layer(24, 144, 12, 1, 1, 1), layer(130, 33, 7, 1, 1, 1), layer(64, 128, 11, 1, 2, 1),
+        layer(64, 64, 9, 3, 1, 8), layer(96, 96, 23, 3, 2, 96), layer(16, 16, 37, 3, 1, 16),
+        layer(32, 32, 37, 3, 2, 32), layer(24, 24, 21, 5, 1, 24), layer(120, 120, 14, 5, 2, 120),
+        layer(64, 64, 19, 7, 1, 64), layer(200, 200, 7, 3, 1, 200)}) {
     try_shape(rng, s, relu);
     relu.residual = relu.residual == ResidualKind::none ? ResidualKind::u8 : ResidualKind::none;
   }
@@ -240,7 +257,8 @@ TEST_P(ConvU8S8Target, AnEmptyPhaseOrKernelGivesTheOffset) {
   try_shape(rng, s, random_kind(rng));
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, ConvU8S8Target, ::testing::ValuesIn(targets().begin(), targets().end()),
+INSTANTIATE_TEST_SUITE_P(Targets, ConvU8S8Target,
+                         ::testing::ValuesIn(targets().begin(), targets().end()),
                          [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

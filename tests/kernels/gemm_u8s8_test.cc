@@ -13,11 +13,19 @@ using testing::SeededRng;
 // One product with everything it reads and writes behind guard pages.
 class Product {
  public:
-  Product(SeededRng& rng, std::size_t m, std::size_t n, std::size_t k, const EpilogueKind& kind, bool w_zero_points = false)
-      : m_(m), n_(n), k_(k), x_stride_(k + static_cast<std::size_t>(rng.integer(0, 2))),
-        x_(m ? (m - 1) * x_stride_ + k : 0), w_(n * k), w_zero_points_(n),
-        packed_(guarded_size(packed_s8_bytes(n, k))), scratch_(guarded_size(gemm_u8s8_scratch_bytes(k))),
-        inputs_(rng, kind, m, n, m, 255.0 * 60 * std::sqrt(double(k) + 1)), x_zero_point_(random_zero_point(rng)) {
+  Product(SeededRng& rng, std::size_t m, std::size_t n, std::size_t k, const EpilogueKind& kind,
+          bool w_zero_points = false)
+      : m_(m),
+        n_(n),
+        k_(k),
+        x_stride_(k + static_cast<std::size_t>(rng.integer(0, 2))),
+        x_(m ? (m - 1) * x_stride_ + k : 0),
+        w_(n * k),
+        w_zero_points_(n),
+        packed_(guarded_size(packed_s8_bytes(n, k))),
+        scratch_(guarded_size(gemm_u8s8_scratch_bytes(k))),
+        inputs_(rng, kind, m, n, m, 255.0 * 60 * std::sqrt(double(k) + 1)),
+        x_zero_point_(random_zero_point(rng)) {
     fill_activations(rng, x_.span());
     fill_weights(rng, w_.span());
     rng.fill_integers(w_zero_points_.span(), -128, 127);
@@ -47,7 +55,8 @@ class Product {
   std::int64_t sum(std::size_t m, std::size_t n) const {
     std::int64_t acc = 0;
     for (std::size_t k = 0; k < k_; ++k) {
-      const std::int64_t w = w_.data()[n * k_ + k] - (has_w_zero_points_ ? w_zero_points_.data()[n] : 0);
+      const std::int64_t w =
+          w_.data()[n * k_ + k] - (has_w_zero_points_ ? w_zero_points_.data()[n] : 0);
       acc += (std::int64_t{x_.data()[m * x_stride_ + k]} - x_zero_point_) * w;
     }
     return acc;
@@ -170,7 +179,8 @@ TEST_P(GemmU8S8Target, SumsBeyondInt32AreExact) {
 
 TEST_P(GemmU8S8Target, NotANumberBecomesTheZeroPoint) {
   SeededRng rng;
-  for (float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+  for (float bad :
+       {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     EpilogueKind kind;
     kind.output = OutputKind::u8;
     Product p(rng, 9, 40, 30, kind);
@@ -179,7 +189,8 @@ TEST_P(GemmU8S8Target, NotANumberBecomesTheZeroPoint) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, GemmU8S8Target, ::testing::ValuesIn(targets().begin(), targets().end()),
+INSTANTIATE_TEST_SUITE_P(Targets, GemmU8S8Target,
+                         ::testing::ValuesIn(targets().begin(), targets().end()),
                          [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

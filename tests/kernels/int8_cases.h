@@ -23,8 +23,9 @@ struct EpilogueKind {
 };
 
 inline std::ostream& operator<<(std::ostream& out, const EpilogueKind& k) {
-  return out << "output " << int(k.output) << " residual " << int(k.residual) << " activation " << int(k.activation)
-             << (k.row_scale ? " row_scale" : "") << (k.offset ? " offset" : "") << (k.table ? " table" : "")
+  return out << "output " << int(k.output) << " residual " << int(k.residual) << " activation "
+             << int(k.activation) << (k.row_scale ? " row_scale" : "")
+             << (k.offset ? " offset" : "") << (k.table ? " table" : "")
              << (k.divisor ? " divisor" : "");
 }
 
@@ -32,7 +33,8 @@ inline EpilogueKind random_kind(testing::SeededRng& rng) {
   EpilogueKind k;
   k.output = static_cast<OutputKind>(rng.integer(0, 2));
   k.residual = static_cast<ResidualKind>(rng.integer(0, 2));
-  k.activation = static_cast<Activation>(rng.integer(0, 3) == 0 ? rng.integer(2, 10) : rng.integer(0, 1));
+  k.activation =
+      static_cast<Activation>(rng.integer(0, 3) == 0 ? rng.integer(2, 10) : rng.integer(0, 1));
   k.row_scale = rng.integer(0, 3) == 0;
   k.offset = rng.integer(0, 3) != 0;
   k.table = rng.integer(0, 3) == 0;
@@ -40,16 +42,25 @@ inline EpilogueKind random_kind(testing::SeededRng& rng) {
   return k;
 }
 
-// The inputs of one epilogue over [rows, cols]; row_scale has `scales` entries. Made for sums of about `magnitude`.
+// The inputs of one epilogue over [rows, cols]; row_scale has `scales` entries. Made for sums of
+// about `magnitude`.
 class EpilogueInputs {
  public:
-  EpilogueInputs(testing::SeededRng& rng, const EpilogueKind& kind, std::size_t rows, std::size_t cols, std::size_t scales,
-                 double magnitude)
-      : kind_(kind), rows_(rows), cols_(cols), multiplier_(cols), offset_(cols), row_scale_(scales),
+  EpilogueInputs(testing::SeededRng& rng, const EpilogueKind& kind, std::size_t rows,
+                 std::size_t cols, std::size_t scales, double magnitude)
+      : kind_(kind),
+        rows_(rows),
+        cols_(cols),
+        multiplier_(cols),
+        offset_(cols),
+        row_scale_(scales),
         residual_stride_(cols + static_cast<std::size_t>(rng.integer(0, 3))),
-        residual_f32_(kind.residual == ResidualKind::f32 && rows ? (rows - 1) * residual_stride_ + cols : 0),
-        residual_u8_(kind.residual == ResidualKind::u8 && rows ? (rows - 1) * residual_stride_ + cols : 0) {
-    const float unit = static_cast<float>((kind.output == OutputKind::u8 && !kind.divisor ? 100.0 : 3.0) / (magnitude + 1));
+        residual_f32_(
+            kind.residual == ResidualKind::f32 && rows ? (rows - 1) * residual_stride_ + cols : 0),
+        residual_u8_(
+            kind.residual == ResidualKind::u8 && rows ? (rows - 1) * residual_stride_ + cols : 0) {
+    const float unit = static_cast<float>(
+        (kind.output == OutputKind::u8 && !kind.divisor ? 100.0 : 3.0) / (magnitude + 1));
     for (float& v : multiplier_.span()) v = unit * rng.uniform(0.3f, 1.5f);
     for (float& v : offset_.span()) v = rng.normal(0, unit * static_cast<float>(magnitude) * 0.3f);
     for (float& v : row_scale_.span()) v = rng.uniform(0.3f, 2.0f);
@@ -60,9 +71,10 @@ class EpilogueInputs {
     e_.offset = kind.offset ? offset_.data() : nullptr;
     e_.row_scale = kind.row_scale ? row_scale_.data() : nullptr;
     e_.residual_kind = kind.residual;
-    e_.residual = kind.residual == ResidualKind::f32  ? static_cast<const void*>(residual_f32_.data())
-                  : kind.residual == ResidualKind::u8 ? static_cast<const void*>(residual_u8_.data())
-                                                      : nullptr;
+    e_.residual =
+        kind.residual == ResidualKind::f32  ? static_cast<const void*>(residual_f32_.data())
+        : kind.residual == ResidualKind::u8 ? static_cast<const void*>(residual_u8_.data())
+                                            : nullptr;
     e_.residual_stride = residual_stride_;
     e_.residual_scale = rng.uniform(0.1f, 1.0f);
     e_.residual_zero_point = static_cast<std::int32_t>(rng.integer(0, 255));
@@ -93,12 +105,22 @@ class EpilogueInputs {
         e_.a = rng.integer(0, 1) ? 0.0f : rng.uniform(-80, 20);
         e_.b = rng.integer(0, 1) ? std::numeric_limits<float>::infinity() : rng.uniform(-10, 90);
         break;
-      case Activation::leaky_relu: e_.a = 0.1f; break;
+      case Activation::leaky_relu:
+        e_.a = 0.1f;
+        break;
       case Activation::hard_sigmoid:
-      case Activation::hard_swish: e_.a = 1.0f / 6; e_.b = 0.5f; break;
-      case Activation::silu: e_.a = rng.integer(0, 1) ? 1.0f : 1.702f; break;
-      case Activation::elu: e_.a = 1.0f; break;
-      default: break;
+      case Activation::hard_swish:
+        e_.a = 1.0f / 6;
+        e_.b = 0.5f;
+        break;
+      case Activation::silu:
+        e_.a = rng.integer(0, 1) ? 1.0f : 1.702f;
+        break;
+      case Activation::elu:
+        e_.a = 1.0f;
+        break;
+      default:
+        break;
     }
   }
 
@@ -117,7 +139,8 @@ inline std::size_t guarded_size(std::size_t bytes) { return (bytes + 63) / 64 * 
 
 // Full-range u8 and s8, with the extremes well represented.
 inline void fill_activations(testing::SeededRng& rng, std::span<std::uint8_t> x) {
-  for (std::uint8_t& v : x) v = static_cast<std::uint8_t>(rng.integer(0, 7) == 0 ? 255 : rng.integer(0, 255));
+  for (std::uint8_t& v : x)
+    v = static_cast<std::uint8_t>(rng.integer(0, 7) == 0 ? 255 : rng.integer(0, 255));
 }
 inline void fill_weights(testing::SeededRng& rng, std::span<std::int8_t> w) {
   for (std::int8_t& v : w) {
