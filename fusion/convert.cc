@@ -34,6 +34,10 @@ class Converter {
       return finish(std::move(float_graph));
     }
     FOLD8_TRY(float_model_, exec::Model::from_graph(std::move(float_graph)));
+    // Layers the file itself brings as INT8 (Q/DQ, integer operators) come first: what is left is ours to quantize.
+    FOLD8_CHECK_OK(run_stage("lower", fusion::stage("lower"), g));
+    if (samples_ == nullptr && needs_ranges(g))
+      return invalid_argument("INT8 needs calibration data (--calib DATA); without data only --float, --activations dynamic and --activations float work");
     FOLD8_CHECK_OK(calibrate(g));
     FOLD8_TRY(Attempt best, attempt(g, options_.quantize, ""));
     if (options_.search && is_poor(best)) FOLD8_CHECK_OK(try_remedies(g, best));
@@ -57,6 +61,13 @@ class Converter {
     FOLD8_TRY(Tally tally, fusion::run(passes, g, context));
     remember(tally.declined, summary_.declined);
     return ok_status();
+  }
+
+  bool needs_ranges(const Graph& g) const {
+    if (options_.quantize.activations == Activations::dynamic || options_.quantize.activations == Activations::float_) return false;
+    for (graph::NodeId n = 0; n < g.node_count(); ++n)
+      if (!g.node(n).dead && is_quantizable_layer(g, g.node(n))) return true;
+    return false;
   }
 
   static void remember(const std::vector<Declined>& from, std::vector<Declined>& to) {
@@ -189,8 +200,6 @@ class Converter {
 }  // namespace
 
 Result<Converted> convert(Graph imported, quant::SampleSource* samples, const ConvertOptions& options) {
-  if (samples == nullptr && !options.float_only && options.quantize.activations != Activations::dynamic && options.quantize.activations != Activations::float_)
-    return invalid_argument("INT8 needs calibration data (--calib DATA); without data only --float, --activations dynamic and --activations float work");
   return Converter(samples, options).run(std::move(imported));
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "fusion/passes/assign_layout.h"
+#include "fusion/passes/dequantize_constants.h"
 #include "fusion/passes/fuse_quantize.h"
 #include "fusion/passes/pack_weights.h"
 #include "fusion/passes/passes.h"
@@ -35,7 +36,7 @@ std::vector<Stage> back_pipeline() {
       // Rounding moves into producers before layouts are chosen: it decides which tensors exist.
       {"lower", {&fuse_quantize}},
       // Layouts before packing: nothing may change a layer's operands once its weights are packed.
-      {"emit", {&assign_layout, &pack_weights}},
+      {"emit", {&dequantize_constants, &assign_layout, &pack_weights}},
   };
 }
 

@@ -144,13 +144,13 @@ class Fuser {
       g_.add_node(graph::Quantize{}, name, {inputs[i]}, {twin});
       inputs[i] = twin;
     }
+    index_.grow(g_);
     edit(id, [&](Node& n) { n.dead = true; });
     edit(p, [&](Node& n) {
       n.inputs = inputs;
       n.outputs[0] = q;
     });
     std::swap(g_.value(x).name, g_.value(q).name);
-    index_.grow(g_);
     return true;
   }
 
