@@ -111,7 +111,7 @@ Result<TensorType> Importer::input_type(const onnx::ValueInfoProto& input) {
     return fold8::unsupported(what + " has rank " + std::to_string(t.shape().dim_size()) + ", fold8 handles up to " + std::to_string(Shape::kMaxRank));
   for (const auto& d : t.shape().dim()) {
     if (d.has_dim_value() && d.dim_value() >= 0) type.shape.push_back(Dim(d.dim_value()));
-    else if (!d.dim_param().empty()) type.shape.push_back(b_.graph.symbol(d.dim_param()));
+    else if (!d.dim_param().empty() && d.dim_param() != "?") type.shape.push_back(b_.graph.symbol(d.dim_param()));
     else type.shape.push_back(Dim::unknown());      // also -1, which some exporters write
   }
   return type;
