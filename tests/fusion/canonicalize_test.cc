@@ -80,10 +80,10 @@ TEST(MergeConstants, KeepsEqualBytesOnce) {
 // drop_noop, merge_movement
 
 TEST(DropNoop, DropsWhatDoesNothing) {
-  for (const char* line : {"identity(r)", "cast(r) to=f32", "reshape(r, s64{2,3,4})",
-                           "transpose(r) perm=[0,1,2]", "squeeze(r)", "concat(r) axis=1",
-                           "binary(r, f32[]{1}) kind=mul", "binary(f32[4]{0,0,0,0}, r) kind=add",
-                           "binary(r, f32[1]{1}) kind=div", "binary(r, f32[]{1}) kind=pow"}) {
+  for (const char* line :
+       {"identity(r)", "cast(r) to=f32", "reshape(r, s64{2,3,4})", "transpose(r) perm=[0,1,2]",
+        "squeeze(r)", "binary(r, f32[]{1}) kind=mul", "binary(f32[4]{0,0,0,0}, r) kind=add",
+        "binary(r, f32[1]{1}) kind=div", "binary(r, f32[]{1}) kind=pow"}) {
     const Ran ran = run_passes({&drop_noop}, std::string("x: f32[2,3,4]\nr = relu(x)\nn = ") +
                                                  line + "\ny = unary(n) kind=exp\nreturn y");
     EXPECT_THAT(op_names(ran.graph), ElementsAre("relu", "exp")) << line;
@@ -91,8 +91,8 @@ TEST(DropNoop, DropsWhatDoesNothing) {
     EXPECT_THAT(ran.graph.node(0).inside, Contains("n")) << line;
   }
   for (const char* line :
-       {"slice(r, s64{0}, s64{9223372036854775807}, s64{1})", "pad(r, s64{0,0,0,0,0,0})",
-        "expand(r, s64{3,4})", "tile(r, s64{1,1,1})"}) {
+       {"slice(r, s64{0}, s64{1000000}, s64{1})", "pad(r, s64{0,0,0,0,0,0})",
+        "expand(r, s64{3,4})", "tile(r, s64{1,1,1})", "concat(r) axis=1"}) {
     const Ran ran = run_passes({&drop_noop},
                                std::string("x: f32[2,3,4]\nr = relu(x)\nn = ") + line +
                                    "\ny = unary(n) kind=exp\nreturn y",
@@ -103,7 +103,7 @@ TEST(DropNoop, DropsWhatDoesNothing) {
 
 TEST(DropNoop, KeepsWhatDoesSomething) {
   for (const char* line :
-       {"slice(r, s64{2}, s64{-9223372036854775807}, s64{1}, s64{-1})", "pad(r, s64{1,0,0,-1,0,0})",
+       {"slice(r, s64{2}, s64{-1000000}, s64{1}, s64{-1})", "pad(r, s64{1,0,0,-1,0,0})",
         "expand(r, s64{2,2,3,4})", "cast(r) to=f64", "reshape(r, s64{3,2,4})"}) {
     const Ran ran = run_passes(
         {&drop_noop}, std::string("x: f32[2,3,4]\nr = relu(x)\nn = ") + line + "\nreturn n", {},
