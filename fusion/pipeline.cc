@@ -7,6 +7,7 @@
 #include "fusion/passes/fuse_quantize.h"
 #include "fusion/passes/pack_weights.h"
 #include "fusion/passes/passes.h"
+#include "fusion/passes/quantized_matmul.h"
 
 namespace fold8::fusion {
 
@@ -16,7 +17,7 @@ std::vector<Stage> float_pipeline() {
       // would take the +3 of a
       // HardSwish for the bias of the layer in front of it.
       {"canonicalize",
-       {&fold_constants, &drop_noop, &merge_movement, &recognize_clip, &recognize_sigmoid,
+       {&dequantize_biases, &quantized_matmul_to_linear, &fold_constants, &drop_noop, &merge_movement, &recognize_clip, &recognize_sigmoid,
         &recognize_hard_sigmoid, &recognize_gelu, &recognize_layer_norm, &recognize_rms_norm,
         &recognize_group_norm, &absorb_norm_scale, &matmul_to_linear, &fold_bias}},
       // Before ranges are measured, and before weights are s8: it changes the range of every row.

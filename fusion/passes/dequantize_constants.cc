@@ -55,17 +55,17 @@ std::vector<float> reals(const Graph& g, ValueId v) {
   }
 }
 
-bool applies(const Graph& g, const Node& n) {
+bool applies(const Graph& g, const Node& n, bool biases_only) {
   if (n.dead || !std::holds_alternative<graph::Dequantize>(n.op) || n.inputs.size() != 1 || !g.is_constant(n.inputs[0])) return false;
   const TensorType& t = g.type(n.inputs[0]);
   return t.quant && t.layout == Layout::plain && t.quant->granularity() != Granularity::per_token &&
-         (t.dtype == DType::u8 || t.dtype == DType::s8 || t.dtype == DType::s32);
+         (t.dtype == DType::s32 || (!biases_only && is_quantizable(t.dtype)));
 }
 
-Result<Tally> run(Graph& g, const Context&) {
+Result<Tally> run(Graph& g, bool biases_only) {
   Tally tally;
   for (NodeId n = 0; n < g.node_count(); ++n) {
-    if (!applies(g, g.node(n))) continue;
+    if (!applies(g, g.node(n), biases_only)) continue;
     const ValueId q = g.node(n).inputs[0], y = g.node(n).outputs[0];
     const std::vector<float> values = reals(g, q);
     auto data = Buffer::allocate(values.size() * sizeof(float));
@@ -82,6 +82,7 @@ Result<Tally> run(Graph& g, const Context&) {
 
 }  // namespace
 
-constinit const GraphPass dequantize_constants{"dequantize_constants", run};
+constinit const GraphPass dequantize_constants{"dequantize_constants", [](Graph& g, const Context&) { return run(g, false); }};
+constinit const GraphPass dequantize_biases{"dequantize_biases", [](Graph& g, const Context&) { return run(g, true); }};
 
 }  // namespace fold8::fusion

@@ -7,5 +7,7 @@
 namespace fold8::fusion {
 
 extern const GraphPass dequantize_constants;
+// INT32 constants only: no kernel reads a bias as integers, so they may become f32 at once.
+extern const GraphPass dequantize_biases;
 
 }  // namespace fold8::fusion

@@ -93,12 +93,6 @@ std::unique_ptr<Samples> make_file_source(std::vector<SampleFile> files, Signatu
 Result<std::vector<ArrayPlace>> match_arrays(const std::string& path, const Signature& signature) {
   FOLD8_TRY(const auto found, list_npz(path));
   if (signature.inputs.size() == 1 && found.size() == 1 && found[0].name == "arr_0") return found;
-  for (const ArrayPlace& p : found) {
-    bool known = false;
-    for (const InputSpec& i : signature.inputs) known |= i.name == p.name;
-    if (!known)
-      return invalid_model("'" + path + "' holds an array '" + p.name + "', but the model has no input of that name; its inputs are " + list_names(signature));
-  }
   std::vector<ArrayPlace> places;
   for (const InputSpec& i : signature.inputs) {
     bool present = false;
@@ -107,7 +101,11 @@ Result<std::vector<ArrayPlace>> match_arrays(const std::string& path, const Sign
         places.push_back(p);
         present = true;
       }
-    if (!present) return invalid_model("'" + path + "' holds no array for input '" + i.name + "'");
+    if (present) continue;
+    std::string held;
+    for (const ArrayPlace& p : found) held += (held.empty() ? "'" : ", '") + p.name + "'";
+    return invalid_model("'" + path + "' holds no array for input '" + i.name + "': it holds " + (held.empty() ? "none" : held) +
+                         ", the model's inputs are " + list_names(signature));
   }
   return places;
 }
