@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <set>
 #include <unordered_map>
 
@@ -36,6 +37,8 @@ struct Layer {
   std::optional<SingleLayer> alone;
   std::uint64_t seen = 0, clipped = 0;
   std::vector<bool> codes;
+  // A per-token tensor waits here for its scales, which are another result of the same operator.
+  std::optional<Tensor> waiting;
 };
 
 class Comparer {
@@ -105,6 +108,8 @@ class Comparer {
       wanted_.insert(layer.error.name);
       if (g.type(out).dtype == DType::u8 && g.type(out).quant->is_per_tensor()) layer.codes.resize(256);
       by_value_[out] = layers_.size();
+      if (g.type(out).quant && g.type(out).quant->granularity() == Granularity::per_token && node.outputs.size() > 2 && node.outputs[2] != kNoValue)
+        by_scale_[node.outputs[2]] = layers_.size();
       layers_.push_back(std::move(layer));
     }
     return ok_status();
@@ -126,13 +131,30 @@ class Comparer {
 
   Status accumulate(ValueId v, const TensorView& t) {
     const Graph& g = other_->graph();
+    if (const auto scale = by_scale_.find(v); scale != by_scale_.end()) {
+      Layer& layer = layers_[scale->second];
+      if (!layer.waiting) return ok_status();
+      const Tensor codes = std::move(*layer.waiting);
+      layer.waiting.reset();
+      return accumulate(layer, layer.value, codes.view(), t.as<const float>());
+    }
     const auto it = by_value_.find(v);
     if (it == by_value_.end()) return ok_status();
     Layer& layer = layers_[it->second];
+    if (g.type(v).quant && g.type(v).quant->granularity() == Granularity::per_token) {
+      layer.waiting.emplace(t.dtype, t.shape);
+      std::memcpy(layer.waiting->view().data, t.data, t.bytes());
+      return ok_status();
+    }
+    return accumulate(layer, v, t, {});
+  }
+
+  Status accumulate(Layer& layer, ValueId v, const TensorView& t, std::span<const float> row_scales) {
+    const Graph& g = other_->graph();
     const auto ref = tensors_.find(layer.error.name);
     if (ref == tensors_.end()) return ok_status();
     const std::vector<float>& reference = ref->second.second;
-    auto got = plain_f32(t, g.type(v));
+    auto got = plain_f32(t, g.type(v), row_scales);
     if (!got || got->size() != reference.size()) return ok_status();
     undo_rescale(g.value(v), t.shape, *got);
     if (const Status s = layer.accumulated.add(reference, *got); !s.ok()) return at_sample(s.error(), layer.error.name);
@@ -235,7 +257,7 @@ class Comparer {
   std::vector<ErrorMeter> meters_;
   std::vector<ClassMeter> classes_;
   std::vector<Layer> layers_;
-  std::unordered_map<ValueId, std::size_t> by_value_;
+  std::unordered_map<ValueId, std::size_t> by_value_, by_scale_;
   std::set<std::string> reference_names_, wanted_;
   Tensors tensors_;
   std::size_t sample_ = 0;

@@ -33,7 +33,7 @@ Status ErrorMeter::add(std::span<const float> reference, std::span<const float> 
 ErrorSummary ErrorMeter::summary() const {
   ErrorSummary s;
   s.elements = n_;
-  s.exact = max_abs_ == 0;
+  s.exact = n_ > 0 && max_abs_ == 0;
   s.max_abs = max_abs_;
   s.bias = n_ ? err_ / static_cast<double>(n_) : 0;
   if (err2_ > 0 && ref2_ > 0) s.sqnr_db = 10 * kernels::log10_f64(ref2_ / err2_);

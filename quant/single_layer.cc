@@ -76,7 +76,8 @@ class Cutter {
     const Node& n = from_.node(p);
     const bool rounds = std::holds_alternative<graph::Quantize>(n.op) || std::holds_alternative<graph::Dequantize>(n.op) ||
                         std::holds_alternative<graph::DynamicQuantize>(n.op);
-    if (rounds) return through(n, v);
+    // The standardisation of an input, which the float model folds into its first layer.
+    if (rounds || std::holds_alternative<graph::Affine>(n.op)) return through(n, v);
     if (std::holds_alternative<graph::Relayout>(n.op)) {
       FOLD8_TRY(const ValueId inner, operand(n.inputs[0]));
       return copies_[v] = inner;
