@@ -46,6 +46,7 @@ int batch_norms_left(const Graph& g) {
     if (std::holds_alternative<graph::BatchNorm>(node.op)) ++left;
     const auto* affine = std::get_if<graph::Affine>(&node.op);
     if (affine == nullptr || !affine->from_batch_norm) continue;
+    if (is_quantizable(g.type(node.outputs[0]).dtype)) continue;  // it has become a quantizer
     const bool behind = affine->activation == Activation::none &&
                         linear_behind(g, index, node.outputs[0], kLongestWalk);
     if (behind || linear_before(g, index, node.inputs[0])) ++left;

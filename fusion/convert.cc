@@ -21,6 +21,7 @@ class Converter {
   Converter(quant::SampleSource* samples, const ConvertOptions& options) : samples_(samples), options_(options) {}
 
   Result<Converted> run(Graph g) {
+    FOLD8_CHECK_OK(check_weights(g));
     FOLD8_CHECK_OK(run_stage("canonicalize", fusion::stage("canonicalize"), g));
     FOLD8_CHECK_OK(run_stage("fold", fusion::stage("fold"), g));
     summary_.batch_norms_left = batch_norms_left(g);
@@ -42,6 +43,7 @@ class Converter {
     FOLD8_TRY(Attempt best, attempt(g, options_.quantize, ""));
     if (options_.search && is_poor(best)) FOLD8_CHECK_OK(try_remedies(g, best));
     take(best);
+    summary_.batch_norms_left = best.batch_norms_left;             // those on an input have become its quantizer
     return finish(std::move(best.graph));
   }
 
@@ -52,6 +54,7 @@ class Converter {
     std::vector<Declined> declined;
     Score score;
     std::string remedy;
+    int batch_norms_left = 0;
   };
 
   Status run_stage(const std::string& name, const Stage& passes, Graph& g) {
@@ -60,6 +63,20 @@ class Converter {
     context.keep_input_affine = !options_.float_only;       // it becomes part of the input quantizer
     FOLD8_TRY(Tally tally, fusion::run(passes, g, context));
     remember(tally.declined, summary_.declined);
+    return ok_status();
+  }
+
+  // A weight that is not finite poisons every output: said here by name, before folding renames it.
+  static Status check_weights(const Graph& g) {
+    for (graph::NodeId n = 0; n < g.node_count(); ++n) {
+      const graph::Node& node = g.node(n);
+      const bool multiplies = std::holds_alternative<graph::Linear>(node.op) || std::holds_alternative<graph::Conv>(node.op) || std::holds_alternative<graph::MatMul>(node.op);
+      if (node.dead || !multiplies || node.inputs.size() < 2 || !g.is_constant(node.inputs[1]) || g.type(node.inputs[1]).dtype != DType::f32) continue;
+      const auto values = g.constant<float>(node.inputs[1]);
+      if (const std::size_t bad = quant::first_not_finite(values); bad < values.size())
+        return invalid_model("node '" + node.name + "': weight '" + g.value(node.inputs[1]).name + "' is not finite (element " + std::to_string(bad) + " is " +
+                             (values[bad] != values[bad] ? "NaN" : "infinite") + "); no scale exists for it: repair the model");
+    }
     return ok_status();
   }
 
@@ -90,11 +107,12 @@ class Converter {
 
   Result<Attempt> attempt(const Graph& g, QuantizeOptions options, std::string remedy) {
     options.calibration = table_ ? &*table_ : nullptr;
-    Attempt a{g, {}, {}, {}, std::move(remedy)};
+    Attempt a{g, {}, {}, {}, std::move(remedy), 0};
     {
       const Clock clock(*this, "quantize");
       FOLD8_TRY(a.outcome, quantize(a.graph, options));
       FOLD8_TRY(Tally fused, fusion::run(fusion::stage("lower"), a.graph));
+      a.batch_norms_left = batch_norms_left(a.graph);
       FOLD8_TRY(Tally emitted, fusion::run(fusion::stage("emit"), a.graph));
       remember(fused.declined, a.declined);
       remember(emitted.declined, a.declined);

@@ -53,13 +53,19 @@ std::string layer_obstacle(const Graph& g, NodeId layer) {
   return {};
 }
 
+// The pattern with the layer did not match, or the driver refused it and has said why.
 Outcome no_layer(const Graph& g, const Match& m, const AffineNode& affine) {
-  const NodeId maker = m.index->producer(affine.x);
   if (!affine.from_batch_norm) return NotMine{};
-  return Decline{maker == graph::kNoNode
-                     ? "its input '" + g.value(affine.x).name +
-                           "' is not computed by a linear layer"
-                     : describe(g, maker) + " stands in front of it, which is no linear layer"};
+  ValueId x = affine.x;
+  NodeId maker = m.index->producer(x);
+  while (maker != graph::kNoNode && is_movement(g.node(maker).op)) {
+    x = g.node(maker).inputs[0];
+    maker = m.index->producer(x);
+  }
+  if (maker == graph::kNoNode)
+    return Decline{"its input '" + g.value(x).name + "' is not computed by a linear layer"};
+  if (is_linear_layer(g.node(maker).op)) return NotMine{};
+  return Decline{describe(g, maker) + " stands in front of it, which is no linear layer"};
 }
 
 // The folded layer and the movement behind it; the last of them takes the root's place.

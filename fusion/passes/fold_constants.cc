@@ -197,39 +197,56 @@ bool known_shape(Graph& g, const Node& node, const std::vector<NodeId>& producer
   return dims && part_of_shape(g, node, *dims);
 }
 
-Result<Tally> run(Graph& g, const Context&) {
+// Evaluates a node into its outputs; a reason if that is not possible.
+Result<std::string> replace_by_values(Graph& g, const Node& node) {
+  Result<std::vector<Tensor>> values = evaluate(g, node);
+  if (!values.ok()) return "it cannot be evaluated: " + values.error().message;
+  if (values->empty()) return std::string("its result would be much larger than its inputs");
+  std::size_t next = 0;
+  for (const ValueId v : node.outputs)
+    if (v != kNoValue) make_constant(g, v, (*values)[next++]);
+  return std::string();
+}
+
+Result<Tally> fold_where(Graph& g, std::string_view pass, bool shapes,
+                         bool (*wanted)(const Graph&, const Node&)) {
   Tally tally;
   FOLD8_TRY(const std::vector<NodeId> order, g.topological_order());
   const std::vector<NodeId> producers = g.producers();
   for (const NodeId n : order) {
     const Node node = g.node(n);
-    bool done = known_shape(g, node, producers);
-    if (!done && !stays(node.op) && all_constant(g, node)) {
-      Result<std::vector<Tensor>> values = evaluate(g, node);
-      if (!values.ok()) {
-        tally.declined.push_back(
-            {"fold_constants", node.name, "it cannot be evaluated: " + values.error().message});
+    if (!shapes || !known_shape(g, node, producers)) {
+      if (!wanted(g, node)) continue;
+      FOLD8_TRY(std::string why, replace_by_values(g, node));
+      if (!why.empty()) {
+        tally.declined.push_back({std::string(pass), node.name, std::move(why)});
         continue;
       }
-      if (values->empty()) {
-        tally.declined.push_back(
-            {"fold_constants", node.name, "its result would be much larger than its inputs"});
-        continue;
-      }
-      std::size_t next = 0;
-      for (const ValueId v : node.outputs)
-        if (v != kNoValue) make_constant(g, v, (*values)[next++]);
-      done = true;
     }
-    if (!done) continue;
     g.erase(n);
     ++tally.applied;
   }
   return tally;
 }
 
+bool foldable(const Graph& g, const Node& node) { return !stays(node.op) && all_constant(g, node); }
+
+bool stored_weight(const Graph& g, const Node& node) {
+  if (!std::holds_alternative<graph::Dequantize>(node.op)) return false;
+  return std::all_of(node.inputs.begin(), node.inputs.end(),
+                     [&](ValueId v) { return v == kNoValue || g.is_constant(v); });
+}
+
+Result<Tally> run(Graph& g, const Context&) {
+  return fold_where(g, "fold_constants", true, foldable);
+}
+Result<Tally> run_dequantize(Graph& g, const Context&) {
+  return fold_where(g, "dequantize_constants", false, stored_weight);
+}
+
 }  // namespace
 
 const GraphPass fold_constants{"fold_constants", run};
+const GraphPass dequantize_constants{"dequantize_constants", run_dequantize};
 
 }  // namespace fold8::fusion

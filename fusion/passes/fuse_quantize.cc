@@ -121,10 +121,15 @@ class Fuser {
     const ValueId x = g_.node(id).inputs[0], q = g_.node(id).outputs[0];
     edit(id, [&](Node& n) { n.dead = true; });
     edit(p, [&](Node& n) { n.outputs[0] = q; });
-    std::swap(g_.value(x).name, g_.value(q).name);
+    take_name(x, q);
     g_.value(q).rescale = g_.value(x).rescale;
     g_.value(q).rescale_axis = g_.value(x).rescale_axis;
     return true;
+  }
+
+  // The f32 tensor x vanishes: q stands for it now. Only names of graph outputs are fixed.
+  void take_name(ValueId x, ValueId q) {
+    if (!g_.is_output(q)) std::swap(g_.value(x).name, g_.value(q).name);
   }
 
   // Quantize(Move(a, ..)) -> Move(Quantize(a), ..)
@@ -150,7 +155,7 @@ class Fuser {
       n.inputs = inputs;
       n.outputs[0] = q;
     });
-    std::swap(g_.value(x).name, g_.value(q).name);
+    take_name(x, q);
     return true;
   }
 
@@ -190,7 +195,7 @@ class Fuser {
       m.outputs[0] = q;
       m.outputs[2] = scale;
     });
-    std::swap(g_.value(x).name, g_.value(q).name);
+    take_name(x, q);
     return true;
   }
 

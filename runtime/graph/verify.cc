@@ -83,7 +83,9 @@ Status verify_quant(const Value& v) {
   if (q.granularity() == Granularity::per_channel) {
     if (q.axis() < 0 || q.axis() >= s.rank()) return at_value(v, "quantization axis " + std::to_string(q.axis()) + " is outside its shape " + to_string(s));
     const Dim d = s[q.axis()];
-    if (d.known() && d.value() != static_cast<std::int64_t>(q.scales().size()))
+    // Grouped ConvTranspose weights [C, M/group, ..] have a scale per (group, column): a multiple of the extent.
+    const auto scales = static_cast<std::int64_t>(q.scales().size());
+    if (d.known() && (d.value() == 0 ? scales != 0 : scales == 0 || scales % d.value() != 0))
       return at_value(v, "has " + std::to_string(q.scales().size()) + " scales for " + std::to_string(d.value()) + " channels");
   }
   return ok_status();
