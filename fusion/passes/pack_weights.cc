@@ -19,8 +19,10 @@ graph::Op geometry(const graph::Op& op) {
   if (auto* conv = std::get_if<graph::Conv>(&copy)) {
     conv->activation = Activation::none;
     conv->a = conv->b = 0;
-    conv->strides.clear();
-    conv->pads.clear();
+    if (!conv->transposed) {             // a transposed one is packed by the phases of its strides
+      conv->strides.clear();
+      conv->pads.clear();
+    }
     conv->out_channels = 0;
   } else if (auto* linear = std::get_if<graph::Linear>(&copy)) {
     *linear = graph::Linear{};

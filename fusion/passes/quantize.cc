@@ -35,6 +35,8 @@ class Quantizer {
   Result<QuantizeOutcome> run() {
     FOLD8_TRY(const std::vector<NodeId> order, g_.topological_order());
     for (NodeId n : order) FOLD8_CHECK_OK(layer(n));
+    for (const std::string& glob : options_.keep_float)
+      if (matched_.count(glob) == 0) outcome_.warnings.push_back("--keep-float '" + glob + "' matches no layer; `fold8 inspect --why` lists the names");
     return std::move(outcome_);
   }
 
@@ -45,9 +47,12 @@ class Quantizer {
   }
 
   // Why this layer must stay float; nullopt if it may become INT8.
-  std::optional<std::string> reason_to_stay_float(const Node& n) const {
+  std::optional<std::string> reason_to_stay_float(const Node& n) {
     for (const std::string& glob : options_.keep_float)
-      if (glob_matches(glob, n.name) || glob_matches(glob, g_.value(n.outputs[0]).name)) return "kept float by '" + glob + "'";
+      if (glob_matches(glob, n.name) || glob_matches(glob, g_.value(n.outputs[0]).name)) {
+        matched_.insert(glob);
+        return "kept float by '" + glob + "'";
+      }
     if (options_.also_float.count(n.name) != 0) return "kept float to reach the accuracy asked for";
     if (!g_.is_constant(n.inputs[1])) return "its weights are computed, not constant";
     const TensorType& w = g_.type(n.inputs[1]);
@@ -164,6 +169,7 @@ class Quantizer {
   const QuantizeOptions& options_;
   const bool per_token_;
   QuantizeOutcome outcome_;
+  std::set<std::string> matched_;                      // globs that named a layer
   std::map<std::tuple<ValueId, int, std::int64_t>, ValueId> weights_;
   std::map<ValueId, ValueId> static_twins_;
   std::map<ValueId, std::pair<ValueId, ValueId>> token_twins_;

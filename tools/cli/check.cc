@@ -17,10 +17,12 @@ struct Args {
 
 Result<int> check(const Args& args) {
   FOLD8_TRY(const auto refused, onnx_io::find_unsupported(args.model));
+  // With `--json -` standard output is the JSON alone.
+  std::ostream& out = args.json == "-" ? std::cerr : std::cout;
   Json j{{"schema", "fold8.check/1"}, {"model", args.model}, {"runs", refused.empty()}};
   j["unsupported"] = Json::array();
   for (const auto& u : refused) {
-    std::cout << fmt::format("unsupported  {} ({}): {}\n", u.node, u.op, u.reason);
+    out << fmt::format("unsupported  {} ({}): {}\n", u.node, u.op, u.reason);
     j["unsupported"].push_back({{"node", u.node}, {"op", u.op}, {"why", u.reason}});
   }
   if (!refused.empty()) {
@@ -28,7 +30,7 @@ Result<int> check(const Args& args) {
     return unsupported(fmt::format("{} node(s) of '{}' cannot run; they are listed above", refused.size(), args.model));
   }
   FOLD8_TRY(auto imported, onnx_io::import_file(args.model));
-  for (const auto& note : imported.notes) std::cout << fmt::format("note         {}: {}\n", note.node, note.message);
+  for (const auto& note : imported.notes) out << fmt::format("note         {}: {}\n", note.node, note.message);
   FOLD8_TRY(const auto folded, fusion::fold(std::move(imported.graph)));
   const graph::Graph& g = folded.graph;
   std::map<std::string, int> counts;
@@ -38,11 +40,11 @@ Result<int> check(const Args& args) {
     ++counts[graph::display_name(g.node(n).op)];
     if (fusion::is_quantizable_layer(g, g.node(n)) || fusion::is_int8_layer(g, g.node(n))) int8.push_back(g.node(n).name);
   }
-  std::cout << fmt::format("runs         {}: {} operators after folding\n", args.model, g.live_nodes());
-  std::cout << fmt::format("INT8         {} layers with constant weights\n", int8.size());
-  std::cout << fmt::format("BatchNorm    {} left\n", folded.batch_norms_left);
-  for (const auto& d : folded.declined) std::cout << fmt::format("declined     {} at {}: {}\n", d.pass, d.node, d.why);
-  for (const auto& [op, n] : counts) std::cout << fmt::format("  {:5} {}\n", n, op);
+  out << fmt::format("runs         {}: {} operators after folding\n", args.model, g.live_nodes());
+  out << fmt::format("INT8         {} layers with constant weights\n", int8.size());
+  out << fmt::format("BatchNorm    {} left\n", folded.batch_norms_left);
+  for (const auto& d : folded.declined) out << fmt::format("declined     {} at {}: {}\n", d.pass, d.node, d.why);
+  for (const auto& [op, n] : counts) out << fmt::format("  {:5} {}\n", n, op);
   if (!args.json.empty()) {
     j["int8_layers"] = int8;
     j["batch_norms_left"] = folded.batch_norms_left;
