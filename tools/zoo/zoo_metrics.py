@@ -102,11 +102,16 @@ def output_of(network):
 
 
 def softmax_input(model):
-    """The tensor that the last Softmax of an ONNX file reads: the logits where the outputs are probabilities."""
+    """The tensor that the last Softmax of an ONNX file reads: the logits where the outputs are probabilities. Behind an
+    Identity it is the operator's own output: other names of the same tensor do not survive conversion."""
     import onnx
 
     nodes = onnx.load(model, load_external_data=False).graph.node
-    return [n for n in nodes if n.op_type == "Softmax"][-1].input[0]
+    renamed = {n.output[0]: n.input[0] for n in nodes if n.op_type == "Identity"}
+    name = [n for n in nodes if n.op_type == "Softmax"][-1].input[0]
+    while name in renamed:
+        name = renamed[name]
+    return name
 
 
 # ---- label metrics; `outputs` iterates over arrays in the order of `labels`
