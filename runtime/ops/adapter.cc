@@ -6,7 +6,8 @@
 namespace fold8::ops {
 namespace {
 
-// One operand's way from one type to another: a pass over the elements (if any), then a change of order (if any).
+// One operand's way from one type to another: a pass over the elements (if any), then a change of
+// order (if any).
 struct Conversion {
   enum class Elements { same, flip, dequantize, quantize };
   std::size_t operand = 0;
@@ -16,7 +17,8 @@ struct Conversion {
   float scale = 1;
   std::int32_t zero_point = 0;
   RelayoutPlan order;
-  std::size_t middle = 0, result = 0;   // scratch: between the two passes; where the inner step reads or writes
+  std::size_t middle = 0,
+              result = 0;  // scratch: between the two passes; where the inner step reads or writes
   kernels::quantize_fn* quantize = nullptr;
   kernels::dequantize_fn* dequantize = nullptr;
 
@@ -29,15 +31,26 @@ void Conversion::run_elements(const RunContext& run, const void* x, void* y) con
   parallel(run, count, grain_for(2), [&](std::size_t b, std::size_t e, std::size_t) {
     const auto* bytes = static_cast<const std::uint8_t*>(x);
     switch (elements) {
-      case Elements::same: break;
+      case Elements::same:
+        break;
       case Elements::flip:
         for (std::size_t i = b; i < e; ++i) static_cast<std::uint8_t*>(y)[i] = bytes[i] ^ 0x80;
         break;
       case Elements::dequantize:
-        dequantize({.type = code, .inner = e - b, .q = bytes + b, .y = static_cast<float*>(y) + b, .scales = &scale, .zero_points = &zero_point});
+        dequantize({.type = code,
+                    .inner = e - b,
+                    .q = bytes + b,
+                    .y = static_cast<float*>(y) + b,
+                    .scales = &scale,
+                    .zero_points = &zero_point});
         break;
       case Elements::quantize:
-        quantize({.type = code, .inner = e - b, .x = static_cast<const float*>(x) + b, .q = static_cast<std::uint8_t*>(y) + b, .scales = &scale, .zero_points = &zero_point});
+        quantize({.type = code,
+                  .inner = e - b,
+                  .x = static_cast<const float*>(x) + b,
+                  .q = static_cast<std::uint8_t*>(y) + b,
+                  .scales = &scale,
+                  .zero_points = &zero_point});
         break;
     }
   });
@@ -50,7 +63,9 @@ void Conversion::apply(const RunContext& run, const void* x, void* y) const {
   order.run(run, run.scratch + middle, y);
 }
 
-bool same_numbers(const TensorType& a, const TensorType& b) { return a.dtype == b.dtype && a.quant == b.quant; }
+bool same_numbers(const TensorType& a, const TensorType& b) {
+  return a.dtype == b.dtype && a.quant == b.quant;
+}
 
 struct Scratch {
   std::size_t total = 0;
@@ -61,7 +76,8 @@ struct Scratch {
   }
 };
 
-Conversion make_conversion(const PrepareContext& c, std::size_t operand, const TensorType& from, const TensorType& to) {
+Conversion make_conversion(const PrepareContext& c, std::size_t operand, const TensorType& from,
+                           const TensorType& to) {
   Conversion v;
   v.operand = operand;
   v.count = count(from);
@@ -72,11 +88,12 @@ Conversion make_conversion(const PrepareContext& c, std::size_t operand, const T
     v.code = q.dtype == DType::u8 ? kernels::QType::u8 : kernels::QType::s8;
     v.scale = q.quant->scale();
     v.zero_point = q.quant->zero_point();
-    v.elements = to.dtype == DType::f32 ? Conversion::Elements::dequantize
+    v.elements = to.dtype == DType::f32     ? Conversion::Elements::dequantize
                  : from.dtype == DType::f32 ? Conversion::Elements::quantize
                                             : Conversion::Elements::flip;
   }
-  v.order = make_relayout(from.shape, from.layout, to.layout, size_of(to.dtype), c.kernels->transpose);
+  v.order =
+      make_relayout(from.shape, from.layout, to.layout, size_of(to.dtype), c.kernels->transpose);
   return v;
 }
 
@@ -123,14 +140,18 @@ bool needs_conversion(const TensorType& from, const TensorType& to) {
 
 }  // namespace
 
-Result<StepPtr> prepare_adapted(const graph::Op& op, const PrepareContext& c, const NativeTypes& native, PrepareFn prepare) {
+Result<StepPtr> prepare_adapted(const graph::Op& op, const PrepareContext& c,
+                                const NativeTypes& native, PrepareFn prepare) {
   PrepareContext inner = c;
   Adapted a;
   Scratch scratch;
-  const auto add = [&](std::vector<Conversion>& list, std::size_t i, const TensorType& from, const TensorType& to, bool output) {
+  const auto add = [&](std::vector<Conversion>& list, std::size_t i, const TensorType& from,
+                       const TensorType& to, bool output) {
     Conversion v = make_conversion(c, i, from, to);
     // Elements first: the middle holds the elements of `to` in the order of `from`.
-    v.middle = v.elements != Conversion::Elements::same && !v.order.copy ? scratch.take(v.count * size_of(to.dtype)) : 0;
+    v.middle = v.elements != Conversion::Elements::same && !v.order.copy
+                   ? scratch.take(v.count * size_of(to.dtype))
+                   : 0;
     v.result = scratch.take(v.count * size_of(output ? from.dtype : to.dtype));
     list.push_back(v);
   };
@@ -144,7 +165,8 @@ Result<StepPtr> prepare_adapted(const graph::Op& op, const PrepareContext& c, co
   for (std::size_t o = 0; o < c.outputs.size(); ++o) {
     if (!c.wants(o)) continue;
     inner.outputs[o].type = &native.outputs[o];
-    if (needs_conversion(c.out(o), native.outputs[o])) add(a.behind, o, native.outputs[o], c.out(o), true);
+    if (needs_conversion(c.out(o), native.outputs[o]))
+      add(a.behind, o, native.outputs[o], c.out(o), true);
   }
   FOLD8_TRY(a.inner, prepare(op, inner));
   if (a.before.empty() && a.behind.empty()) return std::move(a.inner);

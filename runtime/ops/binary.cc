@@ -1,5 +1,5 @@
-// Elementwise functions of two tensors with broadcasting. f32 and u8-with-params by the kernels (binary.h), other number
-// types by plain loops.
+// Elementwise functions of two tensors with broadcasting. f32 and u8-with-params by the kernels
+// (binary.h), other number types by plain loops.
 #include "runtime/kernels/binary.h"
 
 #include <cmath>
@@ -14,27 +14,47 @@ using graph::BinaryKind;
 
 bool gives_bool(BinaryKind kind) {
   switch (kind) {
-    case BinaryKind::equal: case BinaryKind::less: case BinaryKind::less_equal: case BinaryKind::greater:
-    case BinaryKind::greater_equal: case BinaryKind::logical_and: case BinaryKind::logical_or: case BinaryKind::logical_xor:
+    case BinaryKind::equal:
+    case BinaryKind::less:
+    case BinaryKind::less_equal:
+    case BinaryKind::greater:
+    case BinaryKind::greater_equal:
+    case BinaryKind::logical_and:
+    case BinaryKind::logical_or:
+    case BinaryKind::logical_xor:
       return true;
-    default: return false;
+    default:
+      return false;
   }
 }
 
-bool is_logical(BinaryKind k) { return k == BinaryKind::logical_and || k == BinaryKind::logical_or || k == BinaryKind::logical_xor; }
+bool is_logical(BinaryKind k) {
+  return k == BinaryKind::logical_and || k == BinaryKind::logical_or ||
+         k == BinaryKind::logical_xor;
+}
 
 std::optional<kernels::BinaryKind> kernel_kind(BinaryKind kind) {
   switch (kind) {
-    case BinaryKind::add: return kernels::BinaryKind::add;
-    case BinaryKind::sub: return kernels::BinaryKind::sub;
-    case BinaryKind::mul: return kernels::BinaryKind::mul;
-    case BinaryKind::div: return kernels::BinaryKind::div;
-    case BinaryKind::pow: return kernels::BinaryKind::pow;
-    case BinaryKind::min: return kernels::BinaryKind::min;
-    case BinaryKind::max: return kernels::BinaryKind::max;
-    case BinaryKind::prelu: return kernels::BinaryKind::prelu;
-    case BinaryKind::fmod: return kernels::BinaryKind::mod;
-    default: return std::nullopt;
+    case BinaryKind::add:
+      return kernels::BinaryKind::add;
+    case BinaryKind::sub:
+      return kernels::BinaryKind::sub;
+    case BinaryKind::mul:
+      return kernels::BinaryKind::mul;
+    case BinaryKind::div:
+      return kernels::BinaryKind::div;
+    case BinaryKind::pow:
+      return kernels::BinaryKind::pow;
+    case BinaryKind::min:
+      return kernels::BinaryKind::min;
+    case BinaryKind::max:
+      return kernels::BinaryKind::max;
+    case BinaryKind::prelu:
+      return kernels::BinaryKind::prelu;
+    case BinaryKind::fmod:
+      return kernels::BinaryKind::mod;
+    default:
+      return std::nullopt;
   }
 }
 
@@ -44,39 +64,60 @@ DType real_type(const TensorType& t) { return t.quant ? DType::f32 : t.dtype; }
 Dim combine(BinaryKind kind, Dim a, Dim b) {
   const bool both = a.known() && b.known();
   switch (kind) {
-    case BinaryKind::add: return a + b;
-    case BinaryKind::sub: return a - b;
-    case BinaryKind::mul: return a * b;
-    case BinaryKind::div: return truncated_div(a, b);
+    case BinaryKind::add:
+      return a + b;
+    case BinaryKind::sub:
+      return a - b;
+    case BinaryKind::mul:
+      return a * b;
+    case BinaryKind::div:
+      return truncated_div(a, b);
     case BinaryKind::mod:
       if (!both || b.value() == 0 || b.value() == -1) return Dim::unknown();
       return Dim(((a.value() % b.value()) + b.value()) % b.value());
-    case BinaryKind::min: return same(a, b) ? a : both ? Dim(std::min(a.value(), b.value())) : Dim::unknown();
-    case BinaryKind::max: return same(a, b) ? a : both ? Dim(std::max(a.value(), b.value())) : Dim::unknown();
+    case BinaryKind::min:
+      return same(a, b) ? a : both ? Dim(std::min(a.value(), b.value())) : Dim::unknown();
+    case BinaryKind::max:
+      return same(a, b) ? a : both ? Dim(std::max(a.value(), b.value())) : Dim::unknown();
     case BinaryKind::equal:
       if (same(a, b)) return Dim(1);
       if (both) return Dim(a.value() == b.value());
-      if ((a.is_symbol() && b.known() && b.value() < 0) || (b.is_symbol() && a.known() && a.value() < 0)) return Dim(0);
+      if ((a.is_symbol() && b.known() && b.value() < 0) ||
+          (b.is_symbol() && a.known() && a.value() < 0))
+        return Dim(0);
       return Dim::unknown();
-    case BinaryKind::less: return both ? Dim(a.value() < b.value()) : Dim::unknown();
-    case BinaryKind::less_equal: return both ? Dim(a.value() <= b.value()) : Dim::unknown();
-    case BinaryKind::greater: return both ? Dim(a.value() > b.value()) : Dim::unknown();
-    case BinaryKind::greater_equal: return both ? Dim(a.value() >= b.value()) : Dim::unknown();
-    case BinaryKind::logical_and: return both ? Dim(a.value() != 0 && b.value() != 0) : Dim::unknown();
-    case BinaryKind::logical_or: return both ? Dim(a.value() != 0 || b.value() != 0) : Dim::unknown();
-    default: return Dim::unknown();
+    case BinaryKind::less:
+      return both ? Dim(a.value() < b.value()) : Dim::unknown();
+    case BinaryKind::less_equal:
+      return both ? Dim(a.value() <= b.value()) : Dim::unknown();
+    case BinaryKind::greater:
+      return both ? Dim(a.value() > b.value()) : Dim::unknown();
+    case BinaryKind::greater_equal:
+      return both ? Dim(a.value() >= b.value()) : Dim::unknown();
+    case BinaryKind::logical_and:
+      return both ? Dim(a.value() != 0 && b.value() != 0) : Dim::unknown();
+    case BinaryKind::logical_or:
+      return both ? Dim(a.value() != 0 || b.value() != 0) : Dim::unknown();
+    default:
+      return Dim::unknown();
   }
 }
 
 // Float shape arithmetic as it would run: one rounding to the type.
 std::optional<double> combine(BinaryKind kind, double a, double b, DType dtype) {
   double r;
-  if (kind == BinaryKind::add) r = a + b;
-  else if (kind == BinaryKind::sub) r = a - b;
-  else if (kind == BinaryKind::mul) r = a * b;
-  else if (kind == BinaryKind::div) r = a / b;
-  else return std::nullopt;
-  return dtype == DType::f32 ? static_cast<double>(static_cast<float>(r)) : r;   // exact double rounding: 53 >= 2*24 + 2
+  if (kind == BinaryKind::add)
+    r = a + b;
+  else if (kind == BinaryKind::sub)
+    r = a - b;
+  else if (kind == BinaryKind::mul)
+    r = a * b;
+  else if (kind == BinaryKind::div)
+    r = a / b;
+  else
+    return std::nullopt;
+  return dtype == DType::f32 ? static_cast<double>(static_cast<float>(r))
+                             : r;  // exact double rounding: 53 >= 2*24 + 2
 }
 
 void infer_known(const graph::Binary& op, InferContext& c) {
@@ -111,9 +152,11 @@ kernels::BinaryOperand operand(const TensorType& t, const Broadcast& s, int i) {
 
 // u8 with u8 to u8: scales folded into multipliers.
 bool fits_u8(const graph::Binary& op, const PrepareContext& c) {
-  const bool kind = op.kind == BinaryKind::add || op.kind == BinaryKind::sub || op.kind == BinaryKind::mul;
+  const bool kind =
+      op.kind == BinaryKind::add || op.kind == BinaryKind::sub || op.kind == BinaryKind::mul;
   const bool act = op.activation == Activation::none || op.activation == Activation::clip;
-  return kind && act && c.type(0).dtype == DType::u8 && c.type(1).dtype == DType::u8 && c.out(0).dtype == DType::u8;
+  return kind && act && c.type(0).dtype == DType::u8 && c.type(1).dtype == DType::u8 &&
+         c.out(0).dtype == DType::u8;
 }
 
 Result<StepPtr> prepare_u8(const graph::Binary& op, const PrepareContext& c, const Broadcast& s) {
@@ -122,7 +165,8 @@ Result<StepPtr> prepare_u8(const graph::Binary& op, const PrepareContext& c, con
   std::copy(s.extent, s.extent + s.rank, args.shape);
   std::copy(s.stride[0], s.stride[0] + s.rank, args.a_stride);
   std::copy(s.stride[1], s.stride[1] + s.rank, args.b_stride);
-  const double sa = c.type(0).quant->scale(), sb = c.type(1).quant->scale(), sy = c.out(0).quant->scale();
+  const double sa = c.type(0).quant->scale(), sb = c.type(1).quant->scale(),
+               sy = c.out(0).quant->scale();
   args.a_zero_point = c.type(0).quant->zero_point();
   args.b_zero_point = c.type(1).quant->zero_point();
   args.y_zero_point = c.out(0).quant->zero_point();
@@ -147,7 +191,8 @@ Result<StepPtr> prepare_u8(const graph::Binary& op, const PrepareContext& c, con
   });
 }
 
-Result<StepPtr> prepare_real(const graph::Binary& op, const PrepareContext& c, const Broadcast& s, kernels::BinaryKind kind) {
+Result<StepPtr> prepare_real(const graph::Binary& op, const PrepareContext& c, const Broadcast& s,
+                             kernels::BinaryKind kind) {
   kernels::BinaryArgs args;
   args.kind = kind;
   args.rank = s.rank;
@@ -163,21 +208,28 @@ Result<StepPtr> prepare_real(const graph::Binary& op, const PrepareContext& c, c
     args.q_zero_point = c.out(0).quant->zero_point();
   }
   const bool a_u8 = c.type(0).dtype == DType::u8, b_u8 = c.type(1).dtype == DType::u8;
-  return make_step([args, a_u8, b_u8, quantize, kernel = c.kernels->binary, n = s.count](const RunContext& run) {
-    parallel(run, n, grain_for(4), [&](std::size_t b, std::size_t e, std::size_t) {
-      kernels::BinaryArgs part = args;
-      if (a_u8) part.a.u8 = in<std::uint8_t>(run, 0);
-      else part.a.f32 = in<float>(run, 0);
-      if (b_u8) part.b.u8 = in<std::uint8_t>(run, 1);
-      else part.b.f32 = in<float>(run, 1);
-      if (quantize) part.q = out<std::uint8_t>(run, 0);
-      else part.y = out<float>(run, 0);
-      part.begin = b;
-      part.end = e;
-      kernel(part);
-    });
-    return ok_status();
-  });
+  return make_step(
+      [args, a_u8, b_u8, quantize, kernel = c.kernels->binary, n = s.count](const RunContext& run) {
+        parallel(run, n, grain_for(4), [&](std::size_t b, std::size_t e, std::size_t) {
+          kernels::BinaryArgs part = args;
+          if (a_u8)
+            part.a.u8 = in<std::uint8_t>(run, 0);
+          else
+            part.a.f32 = in<float>(run, 0);
+          if (b_u8)
+            part.b.u8 = in<std::uint8_t>(run, 1);
+          else
+            part.b.f32 = in<float>(run, 1);
+          if (quantize)
+            part.q = out<std::uint8_t>(run, 0);
+          else
+            part.y = out<float>(run, 0);
+          part.begin = b;
+          part.end = e;
+          kernel(part);
+        });
+        return ok_status();
+      });
 }
 
 }  // namespace
@@ -189,7 +241,8 @@ Status infer_op(const graph::Binary& op, InferContext& c) {
   if (is_logical(op.kind)) FOLD8_CHECK_OK(expect_dtype(c, 0, {DType::boolean}));
   const auto y = broadcast(c.shape(0), c.shape(1));
   if (!y) return bad_input(c, 1, "a shape that broadcasts with input 0, " + to_string(c.shape(0)));
-  if (op.kind == BinaryKind::prelu && y->rank() > c.shape(0).rank()) return bad_input(c, 1, "a slope that broadcasts to input 0");
+  if (op.kind == BinaryKind::prelu && y->rank() > c.shape(0).rank())
+    return bad_input(c, 1, "a slope that broadcasts to input 0");
   c.set(0, gives_bool(op.kind) ? DType::boolean : a, *y);
   infer_known(op, c);
   return ok_status();
@@ -204,7 +257,8 @@ Result<StepPtr> prepare_op(const graph::Binary& op, const PrepareContext& c) {
     return prepare_real(op, c, shape, *kind);
   }
   if (op.activation != Activation::none)
-    return unsupported("'" + std::string(graph::enum_name(op.kind)) + "' with an activation over " + std::string(name(c.type(0).dtype)));
+    return unsupported("'" + std::string(graph::enum_name(op.kind)) + "' with an activation over " +
+                       std::string(name(c.type(0).dtype)));
   return prepare_binary_loop(op.kind, c.type(0).dtype, shape);
 }
 

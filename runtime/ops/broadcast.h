@@ -5,8 +5,9 @@
 
 namespace fold8::ops {
 
-// The output's extents in the order it lies in memory, unit axes dropped and neighbours merged where every operand
-// allows it; stride[i][k]: elements of operand i along axis k (0: broadcast). rank >= 1.
+// The output's extents in the order it lies in memory, unit axes dropped and neighbours merged
+// where every operand allows it; stride[i][k]: elements of operand i along axis k (0: broadcast).
+// rank >= 1.
 struct Broadcast {
   static constexpr int kMaxOperands = 3;
   int rank = 1;
@@ -16,8 +17,8 @@ struct Broadcast {
 };
 Broadcast make_broadcast(const TensorType& out, std::span<const TensorType* const> operands);
 
-// f(first output element, elements, offset of each operand, stride of each operand along the line) for the lines
-// (last axes) of [begin, end) output elements.
+// f(first output element, elements, offset of each operand, stride of each operand along the line)
+// for the lines (last axes) of [begin, end) output elements.
 template <class F>
 void each_line(const Broadcast& b, std::size_t begin, std::size_t end, const F& f) {
   const std::size_t line = b.extent[b.rank - 1];

@@ -42,8 +42,10 @@ void ChannelAffine::run(const RunContext& run, const float* m, const float* b) c
     part.x = in<float>(run, 0) + begin * plane;
     part.m = m;
     part.b = b;
-    if (quantize) part.q = out<std::uint8_t>(run, 0) + begin * plane;
-    else part.y = out<float>(run, 0) + begin * plane;
+    if (quantize)
+      part.q = out<std::uint8_t>(run, 0) + begin * plane;
+    else
+      part.y = out<float>(run, 0) + begin * plane;
     kernel(part);
   });
 }

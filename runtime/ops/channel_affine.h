@@ -1,4 +1,5 @@
-// One multiply-add per channel over input 0 (f32) into output 0 (f32, or u8 with params), in either layout.
+// One multiply-add per channel over input 0 (f32) into output 0 (f32, or u8 with params), in either
+// layout.
 #pragma once
 
 #include "runtime/kernels/binary.h"

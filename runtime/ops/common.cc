@@ -9,17 +9,20 @@ std::string describe(const TensorType& type) {
 }
 
 Error bad_input(std::size_t i, const TensorType& type, const std::string& expected) {
-  return invalid_model("input " + std::to_string(i) + " is " + describe(type) + ", expected " + expected);
+  return invalid_model("input " + std::to_string(i) + " is " + describe(type) + ", expected " +
+                       expected);
 }
 
-Status expect_operands(const InferContext& c, std::size_t required, std::size_t most, std::size_t outputs) {
+Status expect_operands(const InferContext& c, std::size_t required, std::size_t most,
+                       std::size_t outputs) {
   for (std::size_t i = 0; i < required; ++i)
     if (!c.has(i)) return invalid_model("input " + std::to_string(i) + " is missing");
   if (c.inputs.size() > most)
-    return invalid_model(std::to_string(c.inputs.size()) + " inputs are given, expected at most " + std::to_string(most));
+    return invalid_model(std::to_string(c.inputs.size()) + " inputs are given, expected at most " +
+                         std::to_string(most));
   if (c.outputs.empty() || c.outputs.size() > outputs)
-    return invalid_model(std::to_string(c.outputs.size()) + " outputs are asked for, expected 1 to " +
-                         std::to_string(outputs));
+    return invalid_model(std::to_string(c.outputs.size()) +
+                         " outputs are asked for, expected 1 to " + std::to_string(outputs));
   return ok_status();
 }
 
@@ -35,14 +38,15 @@ Status expect_dtype(const InferContext& c, std::size_t i, std::initializer_list<
 Result<int> checked_axis(std::int64_t axis, int rank, const char* what) {
   const auto a = normalize_axis(axis, rank);
   if (!a)
-    return invalid_model(std::string(what) + " " + std::to_string(axis) + " is outside a tensor of rank " + std::to_string(rank));
+    return invalid_model(std::string(what) + " " + std::to_string(axis) +
+                         " is outside a tensor of rank " + std::to_string(rank));
   return *a;
 }
 
 Status expect_rank_fits(int rank) {
   if (rank < 0 || rank > Shape::kMaxRank)
-    return unsupported("the output has rank " + std::to_string(rank) + ", the largest supported is " +
-                       std::to_string(Shape::kMaxRank));
+    return unsupported("the output has rank " + std::to_string(rank) +
+                       ", the largest supported is " + std::to_string(Shape::kMaxRank));
   return ok_status();
 }
 
@@ -61,8 +65,10 @@ KnownInts pick(const KnownInts& from, std::span<const std::size_t> index, bool s
   to.scalar = scalar;
   to.real = from.real;
   for (std::size_t i : index) {
-    if (from.real) to.reals.push_back(from.reals[i]);
-    else to.values.push_back(from.values[i]);
+    if (from.real)
+      to.reals.push_back(from.reals[i]);
+    else
+      to.values.push_back(from.values[i]);
   }
   return to;
 }
@@ -116,7 +122,8 @@ Strides broadcast_strides(const TensorType& t, const Shape& out) {
   Strides s{};
   const int shift = out.rank() - t.shape.rank();
   for (int i = 0; i < t.shape.rank(); ++i)
-    s[static_cast<std::size_t>(i + shift)] = t.shape.extent(i) == 1 ? 0 : own[static_cast<std::size_t>(i)];
+    s[static_cast<std::size_t>(i + shift)] =
+        t.shape.extent(i) == 1 ? 0 : own[static_cast<std::size_t>(i)];
   return s;
 }
 

@@ -1,4 +1,5 @@
-// ONNX Concat along an axis. u8/s8 inputs whose params differ from the output's go through a 256-entry table.
+// ONNX Concat along an axis. u8/s8 inputs whose params differ from the output's go through a
+// 256-entry table.
 #include "runtime/ops/each_op.h"
 #include "runtime/ops/requantize_map.h"
 #include "runtime/ops/strided_copy.h"
@@ -12,12 +13,17 @@ Status infer_op(const graph::Concat& op, InferContext& c) {
   for (std::size_t i = 1; i < c.inputs.size(); ++i) {
     if (!c.has(i)) return invalid_model("input " + std::to_string(i) + " is missing");
     const Shape& x = c.shape(i);
-    if (c.type(i).dtype != c.type(0).dtype) return bad_input(c, i, "elements of type " + std::string(name(c.type(0).dtype)) + " as input 0");
-    if (x.rank() != y.rank()) return bad_input(c, i, "rank " + std::to_string(y.rank()) + " as input 0");
+    if (c.type(i).dtype != c.type(0).dtype)
+      return bad_input(c, i,
+                       "elements of type " + std::string(name(c.type(0).dtype)) + " as input 0");
+    if (x.rank() != y.rank())
+      return bad_input(c, i, "rank " + std::to_string(y.rank()) + " as input 0");
     for (int a = 0; a < x.rank(); ++a) {
       if (a == axis) continue;
       if (x[a].known() && y[a].known() && x[a].value() != y[a].value())
-        return bad_input(c, i, "extent " + std::to_string(y[a].value()) + " at axis " + std::to_string(a) + " as input 0");
+        return bad_input(c, i,
+                         "extent " + std::to_string(y[a].value()) + " at axis " +
+                             std::to_string(a) + " as input 0");
       if (!y[a].known() && (x[a].known() || (!y[a].is_symbol() && x[a].is_symbol()))) y[a] = x[a];
     }
     y[axis] = y[axis] + x[axis];
@@ -41,8 +47,8 @@ namespace {
 
 struct Piece {
   CopyPlan copy;
-  std::size_t offset = 0;                 // bytes into the output
-  std::optional<RequantizeMap> map;       // else bytes are copied
+  std::size_t offset = 0;            // bytes into the output
+  std::optional<RequantizeMap> map;  // else bytes are copied
 };
 
 }  // namespace
@@ -71,8 +77,10 @@ Result<StepPtr> prepare_op(const graph::Concat& op, const PrepareContext& c) {
     for (std::size_t i = 0; i < pieces.size(); ++i) {
       const Piece& p = pieces[i];
       std::byte* dst = static_cast<std::byte*>(run.outputs[0]) + p.offset;
-      if (p.map) run_mapped_copy(run, p.copy, *p.map, run.inputs[i], dst);
-      else run_copy(run, p.copy, run.inputs[i], dst);
+      if (p.map)
+        run_mapped_copy(run, p.copy, *p.map, run.inputs[i], dst);
+      else
+        run_copy(run, p.copy, run.inputs[i], dst);
     }
     return ok_status();
   });

@@ -15,8 +15,10 @@ KnownInts repeated(const graph::ConstantOfShape& op, std::size_t n) {
   KnownInts k;
   k.real = is_floating(op.dtype);
   with_number_type(op.dtype, [&]<class T>() {
-    if (k.real) k.reals.assign(n, static_cast<double>(value_of<T>(op)));
-    else k.values.assign(n, Dim(static_cast<std::int64_t>(value_of<T>(op))));
+    if (k.real)
+      k.reals.assign(n, static_cast<double>(value_of<T>(op)));
+    else
+      k.values.assign(n, Dim(static_cast<std::int64_t>(value_of<T>(op))));
   });
   return k;
 }
@@ -32,13 +34,16 @@ Status infer_op(const graph::ConstantOfShape& op, InferContext& c) {
     FOLD8_CHECK_OK(expect_rank_fits(static_cast<int>(k->values.size())));
     y = Shape(std::span<const Dim>(k->values));
   } else {
-    if (!c.shape(0)[0].known()) return unsupported("the rank of the output is not known: input 0 is " + describe(c.type(0)));
-    FOLD8_CHECK_OK(expect_rank_fits(static_cast<int>(std::min<std::int64_t>(c.shape(0).extent(0), 99))));
+    if (!c.shape(0)[0].known())
+      return unsupported("the rank of the output is not known: input 0 is " + describe(c.type(0)));
+    FOLD8_CHECK_OK(
+        expect_rank_fits(static_cast<int>(std::min<std::int64_t>(c.shape(0).extent(0), 99))));
     y.resize(static_cast<int>(c.shape(0).extent(0)));
   }
   c.set(0, op.dtype, y);
   const auto n = y.elements();
-  if (y.rank() <= 1 && n && *n >= 0 && *n <= KnownInts::kMaxInts) set_known(c, repeated(op, static_cast<std::size_t>(*n)));
+  if (y.rank() <= 1 && n && *n >= 0 && *n <= KnownInts::kMaxInts)
+    set_known(c, repeated(op, static_cast<std::size_t>(*n)));
   return ok_status();
 }
 

@@ -1,6 +1,5 @@
 #include "runtime/ops/conv_geometry.h"
 
-#include "runtime/ops/pack_weights.h"
 #include "runtime/ops/window.h"
 
 namespace fold8::ops {
@@ -18,28 +17,34 @@ Result<Window> window_of(const graph::Conv& op, const Shape& w) {
 
 struct Transposed {
   Dim out;
-  std::int64_t begin = 0;   // pad_begin, once `in` is known
+  std::int64_t begin = 0;  // pad_begin, once `in` is known
 };
 
-// ONNX ConvTranspose: out = stride * (in - 1) + output_padding + reach - pads, or the pads that give output_shape.
+// ONNX ConvTranspose: out = stride * (in - 1) + output_padding + reach - pads, or the pads that
+// give output_shape.
 Result<Transposed> transposed_extent(const graph::Conv& op, const Window& w, int i, Dim in) {
   const auto at = static_cast<std::size_t>(i);
   const std::int64_t stride = w.stride[i], reach = (w.kernel[i] - 1) * w.dilation[i] + 1;
   const std::int64_t extra = op.output_padding.empty() ? 0 : op.output_padding[at];
-  if (extra < 0 || extra >= std::max(stride, w.dilation[i])) return invalid_model("output_padding holds " + std::to_string(extra));
+  if (extra < 0 || extra >= std::max(stride, w.dilation[i]))
+    return invalid_model("output_padding holds " + std::to_string(extra));
   const bool same = w.auto_pad != graph::AutoPad::none;
   Transposed t;
   t.begin = w.pad_begin[i];
   const bool given = !op.output_shape.empty();
   if (!in.known()) {
-    if (given) t.out = Dim(op.output_shape[at]);
-    else if (stride == 1 && (same || extra + reach - 1 == w.pad_begin[i] + w.pad_end[i])) t.out = in;
+    if (given)
+      t.out = Dim(op.output_shape[at]);
+    else if (stride == 1 && (same || extra + reach - 1 == w.pad_begin[i] + w.pad_end[i]))
+      t.out = in;
     return t;
   }
-  if (in.value() > (std::int64_t{1} << 28)) return unsupported("a transposed convolution over an extent of " + std::to_string(in.value()));
+  if (in.value() > (std::int64_t{1} << 28))
+    return unsupported("a transposed convolution over an extent of " + std::to_string(in.value()));
   const std::int64_t full = stride * (in.value() - 1) + extra + reach;
   if (!given && !same) {
-    t.out = Dim(std::max<std::int64_t>(0, in.value() == 0 ? 0 : full - w.pad_begin[i] - w.pad_end[i]));
+    t.out =
+        Dim(std::max<std::int64_t>(0, in.value() == 0 ? 0 : full - w.pad_begin[i] - w.pad_end[i]));
     return t;
   }
   const std::int64_t want = given ? op.output_shape[at] : in.value() * stride;
@@ -51,9 +56,12 @@ Result<Transposed> transposed_extent(const graph::Conv& op, const Window& w, int
 
 Status check_lists(const graph::Conv& op, int axes) {
   for (const graph::Ints* list : {&op.output_padding, &op.output_shape}) {
-    if (!list->empty() && static_cast<int>(list->size()) != axes) return invalid_model("output_padding or output_shape has " + std::to_string(list->size()) + " numbers for " + std::to_string(axes) + " spatial axes");
+    if (!list->empty() && static_cast<int>(list->size()) != axes)
+      return invalid_model("output_padding or output_shape has " + std::to_string(list->size()) +
+                           " numbers for " + std::to_string(axes) + " spatial axes");
     for (std::int64_t v : *list)
-      if (v < 0 || v > INT32_MAX) return invalid_model("output_padding or output_shape holds " + std::to_string(v));
+      if (v < 0 || v > INT32_MAX)
+        return invalid_model("output_padding or output_shape holds " + std::to_string(v));
   }
   return ok_status();
 }
@@ -75,13 +83,47 @@ Result<Shape> conv_output_shape(const graph::Conv& op, const Shape& x, const Sha
     }
     const Dim out = window_extent(win, i, in, false);
     if (out == Dim(0) && !(in == Dim(0)))
-      return invalid_model("input 0 is " + to_string(x) + ", too small for a kernel of " + std::to_string(win.kernel[i]) + " (dilation " + std::to_string(win.dilation[i]) + ") at axis " + std::to_string(2 + i));
+      return invalid_model("input 0 is " + to_string(x) + ", too small for a kernel of " +
+                           std::to_string(win.kernel[i]) + " (dilation " +
+                           std::to_string(win.dilation[i]) + ") at axis " + std::to_string(2 + i));
     y.push_back(out);
   }
   return y;
 }
 
-Result<kernels::ConvShape> conv_shape(const graph::Conv& op, const Shape& x, const Shape& w, const Shape& y) {
+bool packing_depends_on_extents(const graph::Conv& op) {
+  return op.transposed && !op.output_shape.empty();
+}
+
+Result<kernels::ConvShape> conv_weight_shape(const graph::Conv& op, const Shape& w) {
+  const int axes = w.rank() - 2;
+  if (axes < 1 || axes > 3 || !w.known())
+    return invalid_model("a convolution weight of shape " + to_string(w));
+  kernels::ConvShape s;
+  s.groups = op.group;
+  s.transposed = op.transposed;
+  if (op.group < 1 || w.extent(0) % op.group != 0)
+    return invalid_model("group is " + std::to_string(op.group) + " for a weight of shape " +
+                         to_string(w));
+  s.out_channels = op.transposed ? w.extent(1) * op.group : w.extent(0);
+  s.in_channels = op.transposed ? w.extent(0) : w.extent(1) * op.group;
+  FOLD8_TRY(const Window win, window_of(op, w));
+  if (op.transposed) FOLD8_CHECK_OK(check_lists(op, axes));
+  for (int i = 0; i < axes; ++i) {
+    const int to = 3 - axes + i;
+    s.kernel[to] = w.extent(2 + i);
+    s.stride[to] = win.stride[i];
+    s.dilation[to] = win.dilation[i];
+    if (!op.transposed || packing_depends_on_extents(op)) continue;
+    FOLD8_TRY(const Transposed t,
+              transposed_extent(op, win, i, Dim(1)));  // the pads are the same for every extent
+    s.pad_begin[to] = t.begin;
+  }
+  return s;
+}
+
+Result<kernels::ConvShape> conv_shape(const graph::Conv& op, const Shape& x, const Shape& w,
+                                      const Shape& y) {
   FOLD8_TRY(const Window win, window_of(op, w));
   FOLD8_TRY(kernels::ConvShape s, conv_weight_shape(op, w));
   s.batch = x.extent(0);
@@ -89,8 +131,6 @@ Result<kernels::ConvShape> conv_shape(const graph::Conv& op, const Shape& x, con
     const int to = 3 - win.axes + i;
     s.in[to] = x.extent(2 + i);
     s.out[to] = y.extent(2 + i);
-    s.stride[to] = win.stride[i];
-    s.dilation[to] = win.dilation[i];
     if (op.transposed) {
       FOLD8_TRY(const Transposed t, transposed_extent(op, win, i, x[2 + i]));
       s.pad_begin[to] = t.begin;

@@ -23,16 +23,19 @@ Status infer_op(const graph::CumSum&, InferContext& c) {
   FOLD8_CHECK_OK(expect_index(c, 1));
   if (c.shape(1).known() && c.shape(1).count() != 1) return bad_input(c, 1, "one axis");
   const DType d = c.type(0).quant ? DType::f32 : c.type(0).dtype;
-  if (d == DType::boolean || !with_number_type(d, []<class T>() {})) return bad_input(c, 0, "numbers");
+  if (d == DType::boolean || !with_number_type(d, []<class T>() {}))
+    return bad_input(c, 0, "numbers");
   c.set(0, d, c.shape(0));
   return ok_status();
 }
 
 Result<StepPtr> prepare_op(const graph::CumSum& op, const PrepareContext& c) {
   const Shape shape = c.type(0).shape;
-  return make_step([shape, op = op, dtype = c.type(0).dtype, index = c.type(1).dtype](const RunContext& run) -> Status {
+  return make_step([shape, op = op, dtype = c.type(0).dtype,
+                    index = c.type(1).dtype](const RunContext& run) -> Status {
     FOLD8_TRY(const int axis, checked_axis(index_at(run.inputs[1], index, 0), shape.rank()));
-    const auto outer = static_cast<std::size_t>(shape.count(0, axis)), n = static_cast<std::size_t>(shape.extent(axis));
+    const auto outer = static_cast<std::size_t>(shape.count(0, axis)),
+               n = static_cast<std::size_t>(shape.extent(axis));
     const auto inner = static_cast<std::size_t>(shape.count(axis + 1, shape.rank()));
     with_number_type(dtype, [&]<class T>() {
       for (std::size_t i = 0; i < outer * inner; ++i) {

@@ -16,7 +16,8 @@ Status check_shape(const Shape& s, const std::string& what) {
     if (d.value() < 0) return invalid_model(what + " has the shape " + to_string(s));
     zero |= d.value() == 0;
     if (!zero && (__builtin_mul_overflow(known, d.value(), &known) || known > kMostElements))
-      return unsupported(what + " has the shape " + to_string(s) + ", more elements than fold8 can hold");
+      return unsupported(what + " has the shape " + to_string(s) +
+                         ", more elements than fold8 can hold");
   }
   return ok_status();
 }
@@ -42,14 +43,19 @@ Status infer(const graph::Op& op, InferContext& c) {
 
 Result<StepPtr> prepare(const graph::Op& op, const PrepareContext& c) {
   for (std::size_t i = 0; i < c.inputs.size(); ++i)
-    if (c.has(i) && !c.type(i).shape.elements()) return internal_error("input " + std::to_string(i) + " is " + describe(c.type(i)) + " when the step is prepared");
+    if (c.has(i) && !c.type(i).shape.elements())
+      return internal_error("input " + std::to_string(i) + " is " + describe(c.type(i)) +
+                            " when the step is prepared");
   bool any = false;
   for (std::size_t o = 0; o < c.outputs.size(); ++o) {
     any |= c.wants(o);
     if (c.wants(o) && !c.out(o).shape.elements() && !std::holds_alternative<graph::NonZero>(op))
-      return internal_error("output " + std::to_string(o) + " is " + describe(c.out(o)) + " when the step is prepared");
+      return internal_error("output " + std::to_string(o) + " is " + describe(c.out(o)) +
+                            " when the step is prepared");
   }
-  const bool control = std::holds_alternative<graph::If>(op) || std::holds_alternative<graph::Loop>(op) || std::holds_alternative<graph::Scan>(op);
+  const bool control = std::holds_alternative<graph::If>(op) ||
+                       std::holds_alternative<graph::Loop>(op) ||
+                       std::holds_alternative<graph::Scan>(op);
   if (control) return prepare_native(op, c);
   if (!any) return make_step([](const RunContext&) { return ok_status(); });
   return prepare_adapted(op, c, native_types(op, c), prepare_native);

@@ -1,4 +1,5 @@
-// Dynamic quantization: scales per token, or ONNX DynamicQuantizeLinear (one scale over everything).
+// Dynamic quantization: scales per token, or ONNX DynamicQuantizeLinear (one scale over
+// everything).
 #include "runtime/kernels/quantize.h"
 #include "runtime/ops/each_op.h"
 
@@ -25,18 +26,26 @@ Status infer_op(const graph::DynamicQuantize& op, InferContext& c) {
 namespace {
 
 Result<StepPtr> prepare_onnx(const PrepareContext& c) {
-  return make_step([n = count(c.type(0)), kernel = c.kernels->quantize](const RunContext& run) -> Status {
-    float scale;
-    std::int32_t zero;
-    const float* x = in<float>(run, 0);
-    if (!kernels::dynamic_quantize_params(x, n, &scale, &zero))
-      return invalid_argument("a dynamically quantized tensor holds NaN or infinity");
-    if (run.outputs[0] != nullptr)
-      kernel({.outer = 1, .channels = 1, .inner = n, .x = x, .q = run.outputs[0], .scales = &scale, .zero_points = &zero});
-    if (run.outputs.size() > 1 && run.outputs[1] != nullptr) *out<float>(run, 1) = scale;
-    if (run.outputs.size() > 2 && run.outputs[2] != nullptr) *out<std::uint8_t>(run, 2) = static_cast<std::uint8_t>(zero);
-    return ok_status();
-  });
+  return make_step(
+      [n = count(c.type(0)), kernel = c.kernels->quantize](const RunContext& run) -> Status {
+        float scale;
+        std::int32_t zero;
+        const float* x = in<float>(run, 0);
+        if (!kernels::dynamic_quantize_params(x, n, &scale, &zero))
+          return invalid_argument("a dynamically quantized tensor holds NaN or infinity");
+        if (run.outputs[0] != nullptr)
+          kernel({.outer = 1,
+                  .channels = 1,
+                  .inner = n,
+                  .x = x,
+                  .q = run.outputs[0],
+                  .scales = &scale,
+                  .zero_points = &zero});
+        if (run.outputs.size() > 1 && run.outputs[1] != nullptr) *out<float>(run, 1) = scale;
+        if (run.outputs.size() > 2 && run.outputs[2] != nullptr)
+          *out<std::uint8_t>(run, 2) = static_cast<std::uint8_t>(zero);
+        return ok_status();
+      });
 }
 
 }  // namespace
@@ -45,10 +54,14 @@ Result<StepPtr> prepare_op(const graph::DynamicQuantize& op, const PrepareContex
   if (op.onnx) return prepare_onnx(c);
   const std::size_t cols = static_cast<std::size_t>(c.type(0).shape.back().value());
   const auto rows = static_cast<std::size_t>(c.type(0).shape.count(0, c.type(0).shape.rank() - 1));
-  if (!c.wants(0) || !c.wants(1)) return invalid_model("per-token quantization needs both its outputs");
+  if (!c.wants(0) || !c.wants(1))
+    return invalid_model("per-token quantization needs both its outputs");
   return make_step([rows, cols, kernel = c.kernels->quantize_rows](const RunContext& run) {
     parallel(run, rows, grain_for(2 * cols), [&](std::size_t b, std::size_t e, std::size_t) {
-      kernel({.rows = e - b, .cols = cols, .x = in<float>(run, 0) + b * cols, .q = out<std::uint8_t>(run, 0) + b * cols,
+      kernel({.rows = e - b,
+              .cols = cols,
+              .x = in<float>(run, 0) + b * cols,
+              .q = out<std::uint8_t>(run, 0) + b * cols,
               .scales = out<float>(run, 1) + b});
     });
     return ok_status();

@@ -1,13 +1,14 @@
-// infer_op() and prepare_op() of every alternative of graph::Op, defined in the operator's own file.
-// prepare_op() sees only types the operator runs natively (native_types.h); the dispatcher wraps the rest.
+// infer_op() and prepare_op() of every alternative of graph::Op, defined in the operator's own
+// file. prepare_op() sees only types the operator runs natively (native_types.h); the dispatcher
+// wraps the rest.
 #pragma once
 
 #include "runtime/ops/common.h"
 
 namespace fold8::ops {
 
-#define FOLD8_DECLARE_OP(name)                                  \
-  Status infer_op(const graph::name& op, InferContext& c);     \
+#define FOLD8_DECLARE_OP(name)                             \
+  Status infer_op(const graph::name& op, InferContext& c); \
   Result<StepPtr> prepare_op(const graph::name& op, const PrepareContext& c);
 
 FOLD8_DECLARE_OP(Unary)

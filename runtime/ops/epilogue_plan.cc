@@ -3,7 +3,7 @@
 namespace fold8::ops {
 namespace {
 
-constexpr std::size_t kPad = 16;   // kernels may load whole vectors of 16
+constexpr std::size_t kPad = 16;  // kernels may load whole vectors of 16
 
 float divided(float v, double by) { return static_cast<float>(static_cast<double>(v) / by); }
 
@@ -37,16 +37,19 @@ Result<EpiloguePlan> EpiloguePlan::make(const PrepareContext& c, const EpilogueS
   const bool folds = spec.activation == Activation::none || spec.activation == Activation::clip;
   const bool u8 = e.output_kind == kernels::OutputKind::u8;
   const double sy = u8 ? static_cast<double>(y.quant->scale()) : 1.0;
-  const bool scaled = u8 && spec.integer && !per_token && folds;   // everything is in units of s_y
+  const bool scaled = u8 && spec.integer && !per_token && folds;  // everything is in units of s_y
   p.divisor_ = scaled ? sy : 1.0;
   if (u8 && !scaled) e.y_divisor = y.quant->scale();
   if (spec.integer) {
-    if (per_token && !c.has(spec.row_scale)) return invalid_model("input 0 has scales per token, but input " + std::to_string(spec.row_scale) + ", the scales, is missing");
+    if (per_token && !c.has(spec.row_scale))
+      return invalid_model("input 0 has scales per token, but input " +
+                           std::to_string(spec.row_scale) + ", the scales, is missing");
     const double sx = x.quant && !per_token ? static_cast<double>(x.quant->scale()) : 1.0;
     p.multiplier_.assign(round_up(spec.columns, kPad), 0.0f);
     for (std::size_t i = 0; i < spec.columns; ++i) {
       const float sw = (*spec.weight_scales)[i];
-      p.multiplier_[i] = per_token ? sw : static_cast<float>(sx * static_cast<double>(sw) / p.divisor_);
+      p.multiplier_[i] =
+          per_token ? sw : static_cast<float>(sx * static_cast<double>(sw) / p.divisor_);
     }
     p.has_row_scale_ = per_token;
   }
@@ -54,7 +57,8 @@ Result<EpiloguePlan> EpiloguePlan::make(const PrepareContext& c, const EpilogueS
     p.computed_bias_ = c.inputs[spec.bias].constant == nullptr;
     p.offset_.assign(round_up(spec.columns, kPad), 0.0f);
     const auto* b = static_cast<const float*>(c.inputs[spec.bias].constant);
-    for (std::size_t i = 0; b != nullptr && i < spec.columns; ++i) p.offset_[i] = divided(b[i], p.divisor_);
+    for (std::size_t i = 0; b != nullptr && i < spec.columns; ++i)
+      p.offset_[i] = divided(b[i], p.divisor_);
   }
   if (c.has(spec.residual)) {
     const TensorType& r = c.type(spec.residual);
@@ -69,7 +73,8 @@ Result<EpiloguePlan> EpiloguePlan::make(const PrepareContext& c, const EpilogueS
     } else {
       return unsupported("a residual of type " + describe(r));
     }
-    if (r.shape.count() != y.shape.count()) return invalid_model("the residual is " + describe(r) + ", the output " + describe(y));
+    if (r.shape.count() != y.shape.count())
+      return invalid_model("the residual is " + describe(r) + ", the output " + describe(y));
   }
   const bool bounds = scaled && spec.activation == Activation::clip;
   e.activation = spec.activation;
@@ -89,7 +94,8 @@ kernels::Epilogue EpiloguePlan::bind(const RunContext& run, std::byte* scratch) 
   if (computed_bias_) {
     auto* offset = reinterpret_cast<float*>(scratch);
     std::fill_n(offset, round_up(columns_, kPad), 0.0f);
-    for (std::size_t i = 0; i < columns_; ++i) offset[i] = divided(in<float>(run, bias_)[i], divisor_);
+    for (std::size_t i = 0; i < columns_; ++i)
+      offset[i] = divided(in<float>(run, bias_)[i], divisor_);
     e.offset = offset;
   } else if (!offset_.empty()) {
     e.offset = offset_.data();

@@ -1,8 +1,10 @@
-// The epilogue of Linear, Conv and MatMul from the types of their operands: multipliers and offsets as SPEC 5a has them,
-// computed once in prepare().
-//   x and w quantized, y f32 or u8:  m = f32(double(s_x) * s_w / s_y), b' = f32(double(b) / s_y)      (f32: s_y = 1)
-//     residual scale f32(double(s_r) / s_y) (f32 residual: s_r = 1), clip bounds divided by s_y likewise
-//     activations other than none and clip work on real values: s_y = 1 above, then y_divisor = s_y
+// The epilogue of Linear, Conv and MatMul from the types of their operands: multipliers and offsets
+// as SPEC 5a has them, computed once in prepare().
+//   x and w quantized, y f32 or u8:  m = f32(double(s_x) * s_w / s_y), b' = f32(double(b) / s_y)
+//   (f32: s_y = 1)
+//     residual scale f32(double(s_r) / s_y) (f32 residual: s_r = 1), clip bounds divided by s_y
+//     likewise activations other than none and clip work on real values: s_y = 1 above, then
+//     y_divisor = s_y
 //   x per token: m = s_w, b' = b, row_scale = the operand, real values, y_divisor = s_y
 //   x f32: b' = b, real values, y_divisor = s_y for a u8 output
 #pragma once
@@ -16,9 +18,9 @@ struct EpilogueSpec {
   std::size_t columns = 0;
   Activation activation = Activation::none;
   float a = 0, b = 0;
-  bool integer = false;                    // INT8 kernel: multipliers apply
-  const std::vector<float>* weight_scales = nullptr;   // [columns], integer only
-  std::size_t bias = 2, residual = 3, row_scale = 4;   // operand numbers
+  bool integer = false;                               // INT8 kernel: multipliers apply
+  const std::vector<float>* weight_scales = nullptr;  // [columns], integer only
+  std::size_t bias = 2, residual = 3, row_scale = 4;  // operand numbers
 };
 
 class EpiloguePlan {

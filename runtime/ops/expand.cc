@@ -13,18 +13,22 @@ Status infer_op(const graph::Expand&, InferContext& c) {
     FOLD8_CHECK_OK(expect_rank_fits(static_cast<int>(k->values.size())));
     wanted = Shape(std::span<const Dim>(k->values));
   } else {
-    if (!c.shape(1)[0].known()) return unsupported("the rank of the output is not known: input 1 is " + describe(c.type(1)));
-    FOLD8_CHECK_OK(expect_rank_fits(static_cast<int>(std::min<std::int64_t>(c.shape(1).extent(0), 99))));
+    if (!c.shape(1)[0].known())
+      return unsupported("the rank of the output is not known: input 1 is " + describe(c.type(1)));
+    FOLD8_CHECK_OK(
+        expect_rank_fits(static_cast<int>(std::min<std::int64_t>(c.shape(1).extent(0), 99))));
     wanted.resize(static_cast<int>(c.shape(1).extent(0)));
   }
   for (Dim d : wanted.dims())
-    if (d.known() && d.value() < 0) return invalid_model("the shape to expand to is " + to_string(wanted));
+    if (d.known() && d.value() < 0)
+      return invalid_model("the shape to expand to is " + to_string(wanted));
   const auto y = broadcast(c.shape(0), wanted);
   if (!y) return bad_input(c, 0, "a shape that expands to " + to_string(wanted));
   set_like(c, 0, 0, *y);
   const auto k = known(c, 0);
   if (k && k->size() == 1 && y->rank() <= 1 && y->known() && y->count() <= KnownInts::kMaxInts)
-    set_known(c, pick(*k, std::vector<std::size_t>(static_cast<std::size_t>(y->count()), 0), false));
+    set_known(c,
+              pick(*k, std::vector<std::size_t>(static_cast<std::size_t>(y->count()), 0), false));
   else if (k && y->rank() == 1 && y->known() && static_cast<std::size_t>(y->count()) == k->size())
     set_known(c, *k);
   return ok_status();
@@ -37,7 +41,8 @@ Result<StepPtr> prepare_op(const graph::Expand&, const PrepareContext& c) {
   std::int64_t extents[Shape::kMaxRank];
   for (int a = 0; a < y.shape.rank(); ++a) extents[a] = y.shape.extent(a);
   const auto r = static_cast<std::size_t>(y.shape.rank());
-  const CopyPlan plan = make_copy_plan({extents, r}, {from.data(), r}, {to.data(), r}, size_of(x.dtype));
+  const CopyPlan plan =
+      make_copy_plan({extents, r}, {from.data(), r}, {to.data(), r}, size_of(x.dtype));
   return make_step([plan](const RunContext& run) {
     run_copy(run, plan, run.inputs[0], run.outputs[0]);
     return ok_status();
@@ -52,10 +57,13 @@ Status infer_op(const graph::Tile&, InferContext& c) {
   Shape y;
   y.resize(x.rank());
   if (const auto k = c.ints(1)) {
-    if (static_cast<int>(k->values.size()) != x.rank()) return bad_input(c, 1, std::to_string(x.rank()) + " repeats, one an axis");
+    if (static_cast<int>(k->values.size()) != x.rank())
+      return bad_input(c, 1, std::to_string(x.rank()) + " repeats, one an axis");
     for (int a = 0; a < x.rank(); ++a) {
       const Dim r = k->values[static_cast<std::size_t>(a)];
-      if (r.known() && r.value() < 0) return invalid_model("repeats of axis " + std::to_string(a) + " are " + std::to_string(r.value()));
+      if (r.known() && r.value() < 0)
+        return invalid_model("repeats of axis " + std::to_string(a) + " are " +
+                             std::to_string(r.value()));
       y[a] = x[a] * r;
     }
   }
@@ -63,7 +71,8 @@ Status infer_op(const graph::Tile&, InferContext& c) {
   const auto k = known(c, 0);
   if (k && y.rank() == 1 && y.known() && y.count() <= KnownInts::kMaxInts && k->size() > 0) {
     std::vector<std::size_t> index;
-    for (std::int64_t i = 0; i < y.count(); ++i) index.push_back(static_cast<std::size_t>(i) % k->size());
+    for (std::int64_t i = 0; i < y.count(); ++i)
+      index.push_back(static_cast<std::size_t>(i) % k->size());
     set_known(c, pick(*k, index, false));
   }
   return ok_status();

@@ -1,4 +1,5 @@
-// ONNX Gather, GatherElements, GatherND. Negative indices count from the end; an index outside is an error of run().
+// ONNX Gather, GatherElements, GatherND. Negative indices count from the end; an index outside is
+// an error of run().
 #include "runtime/ops/each_op.h"
 
 namespace fold8::ops {
@@ -10,11 +11,14 @@ Error outside(std::int64_t index, std::int64_t extent, std::size_t at) {
 }
 
 // index in [-n, n) as 0 .. n-1; -1 if it is outside.
-std::int64_t wrapped(std::int64_t i, std::int64_t n) { return i < -n || i >= n ? -1 : (i < 0 ? i + n : i); }
+std::int64_t wrapped(std::int64_t i, std::int64_t n) {
+  return i < -n || i >= n ? -1 : (i < 0 ? i + n : i);
+}
 
 Status all_inside(const void* indices, DType dtype, std::size_t count, std::int64_t n) {
   for (std::size_t i = 0; i < count; ++i)
-    if (wrapped(index_at(indices, dtype, i), n) < 0) return outside(index_at(indices, dtype, i), n, i);
+    if (wrapped(index_at(indices, dtype, i), n) < 0)
+      return outside(index_at(indices, dtype, i), n, i);
   return ok_status();
 }
 
@@ -50,19 +54,24 @@ Result<StepPtr> prepare_op(const graph::Gather& op, const PrepareContext& c) {
   FOLD8_TRY(const int axis, checked_axis(op.axis, x.shape.rank()));
   const auto outer = static_cast<std::size_t>(x.shape.count(0, axis));
   const std::int64_t n = x.shape.extent(axis);
-  const std::size_t inner = static_cast<std::size_t>(x.shape.count(axis + 1, x.shape.rank())) * size_of(x.dtype);
+  const std::size_t inner =
+      static_cast<std::size_t>(x.shape.count(axis + 1, x.shape.rank())) * size_of(x.dtype);
   const std::size_t indices = count(c.type(1));
   const DType dtype = c.type(1).dtype;
   return make_step([=](const RunContext& run) -> Status {
     FOLD8_CHECK_OK(all_inside(run.inputs[1], dtype, indices, n));
     if (inner == 0) return ok_status();
-    parallel(run, outer * indices, grain_for(inner / 4), [&](std::size_t b, std::size_t e, std::size_t) {
-      for (std::size_t i = b; i < e; ++i) {
-        const auto from = static_cast<std::size_t>(wrapped(index_at(run.inputs[1], dtype, i % indices), n));
-        std::memcpy(out<std::byte>(run, 0) + i * inner,
-                    in<std::byte>(run, 0) + (i / indices * static_cast<std::size_t>(n) + from) * inner, inner);
-      }
-    });
+    parallel(
+        run, outer * indices, grain_for(inner / 4), [&](std::size_t b, std::size_t e, std::size_t) {
+          for (std::size_t i = b; i < e; ++i) {
+            const auto from =
+                static_cast<std::size_t>(wrapped(index_at(run.inputs[1], dtype, i % indices), n));
+            std::memcpy(
+                out<std::byte>(run, 0) + i * inner,
+                in<std::byte>(run, 0) + (i / indices * static_cast<std::size_t>(n) + from) * inner,
+                inner);
+          }
+        });
     return ok_status();
   });
 }
@@ -71,11 +80,13 @@ Status infer_op(const graph::GatherElements& op, InferContext& c) {
   FOLD8_CHECK_OK(expect_operands(c, 2, 2));
   FOLD8_CHECK_OK(expect_index(c, 1));
   FOLD8_TRY(const int axis, checked_axis(op.axis, c.shape(0).rank()));
-  if (c.shape(1).rank() != c.shape(0).rank()) return bad_input(c, 1, "rank " + std::to_string(c.shape(0).rank()) + " as input 0");
+  if (c.shape(1).rank() != c.shape(0).rank())
+    return bad_input(c, 1, "rank " + std::to_string(c.shape(0).rank()) + " as input 0");
   for (int a = 0; a < c.shape(0).rank(); ++a) {
     const Dim x = c.shape(0)[a], i = c.shape(1)[a];
     if (a != axis && x.known() && i.known() && i.value() > x.value())
-      return bad_input(c, 1, "at most " + std::to_string(x.value()) + " along axis " + std::to_string(a));
+      return bad_input(c, 1,
+                       "at most " + std::to_string(x.value()) + " along axis " + std::to_string(a));
   }
   set_like(c, 0, 0, c.shape(1));
   return ok_status();
@@ -99,9 +110,11 @@ Result<StepPtr> prepare_op(const graph::GatherElements& op, const PrepareContext
         for (int a = rank - 1; a >= 0; --a) {
           const std::int64_t here = left % shape.extent(a);
           left /= shape.extent(a);
-          at += (a == axis ? wrapped(index_at(run.inputs[1], dtype, i), n) : here) * stride[static_cast<std::size_t>(a)];
+          at += (a == axis ? wrapped(index_at(run.inputs[1], dtype, i), n) : here) *
+                stride[static_cast<std::size_t>(a)];
         }
-        std::memcpy(out<std::byte>(run, 0) + i * size, in<std::byte>(run, 0) + static_cast<std::size_t>(at) * size, size);
+        std::memcpy(out<std::byte>(run, 0) + i * size,
+                    in<std::byte>(run, 0) + static_cast<std::size_t>(at) * size, size);
       }
     });
     return ok_status();
@@ -116,11 +129,14 @@ Status infer_op(const graph::GatherND& op, InferContext& c) {
   if (i.rank() < 1 || !i.back().known()) return bad_input(c, 1, "a known last extent");
   const std::int64_t batch = op.batch_dims, depth = i.back().value();
   if (batch < 0 || batch >= i.rank() || depth < 1 || batch + depth > x.rank())
-    return bad_input(c, 1, "a last extent of 1 to " + std::to_string(x.rank() - batch) + " with batch_dims " + std::to_string(batch));
+    return bad_input(c, 1,
+                     "a last extent of 1 to " + std::to_string(x.rank() - batch) +
+                         " with batch_dims " + std::to_string(batch));
   FOLD8_CHECK_OK(expect_rank_fits(i.rank() - 1 + x.rank() - static_cast<int>(batch + depth)));
   for (int a = 0; a < batch; ++a)
     if (x[a].known() && i[a].known() && x[a].value() != i[a].value())
-      return bad_input(c, 1, "extent " + std::to_string(x[a].value()) + " at batch axis " + std::to_string(a));
+      return bad_input(
+          c, 1, "extent " + std::to_string(x[a].value()) + " at batch axis " + std::to_string(a));
   Shape y;
   for (int a = 0; a < i.rank() - 1; ++a) y.push_back(i[a]);
   for (int a = static_cast<int>(batch + depth); a < x.rank(); ++a) y.push_back(x[a]);
@@ -131,13 +147,16 @@ Status infer_op(const graph::GatherND& op, InferContext& c) {
 Result<StepPtr> prepare_op(const graph::GatherND& op, const PrepareContext& c) {
   const TensorType& x = c.type(0);
   const TensorType& it = c.type(1);
-  const int batch = static_cast<int>(op.batch_dims), depth = static_cast<int>(it.shape.back().value());
+  const int batch = static_cast<int>(op.batch_dims),
+            depth = static_cast<int>(it.shape.back().value());
   const Shape shape = x.shape;
   const Strides stride = strides_of(x);
   const auto batches = static_cast<std::size_t>(x.shape.count(0, batch));
   const auto per_batch = static_cast<std::size_t>(it.shape.count(batch, it.shape.rank() - 1));
-  const std::size_t inner = static_cast<std::size_t>(x.shape.count(batch + depth, x.shape.rank())) * size_of(x.dtype);
-  const std::size_t sample = static_cast<std::size_t>(x.shape.count(batch, x.shape.rank())) * size_of(x.dtype);
+  const std::size_t inner =
+      static_cast<std::size_t>(x.shape.count(batch + depth, x.shape.rank())) * size_of(x.dtype);
+  const std::size_t sample =
+      static_cast<std::size_t>(x.shape.count(batch, x.shape.rank())) * size_of(x.dtype);
   const std::size_t size = size_of(x.dtype);
   return make_step([=, dtype = it.dtype](const RunContext& run) -> Status {
     for (std::size_t i = 0; i < batches * per_batch; ++i) {
@@ -149,8 +168,10 @@ Result<StepPtr> prepare_op(const graph::GatherND& op, const PrepareContext& c) {
         at += wrapped(raw, n) * stride[static_cast<std::size_t>(batch + d)];
       }
       if (inner > 0)
-        std::memcpy(out<std::byte>(run, 0) + i * inner,
-                    in<std::byte>(run, 0) + i / per_batch * sample + static_cast<std::size_t>(at) * size, inner);
+        std::memcpy(
+            out<std::byte>(run, 0) + i * inner,
+            in<std::byte>(run, 0) + i / per_batch * sample + static_cast<std::size_t>(at) * size,
+            inner);
     }
     return ok_status();
   });

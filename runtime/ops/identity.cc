@@ -1,4 +1,5 @@
-// y = x. The plan aliases it; run on its own it copies (and changes the layout if the types differ in it).
+// y = x. The plan aliases it; run on its own it copies (and changes the layout if the types differ
+// in it).
 #include "runtime/ops/each_op.h"
 #include "runtime/ops/strided_copy.h"
 
@@ -11,6 +12,8 @@ Status infer_op(const graph::Identity&, InferContext& c) {
   return ok_status();
 }
 
-Result<StepPtr> prepare_op(const graph::Identity&, const PrepareContext& c) { return prepare_copy(c.type(0), c.out(0)); }
+Result<StepPtr> prepare_op(const graph::Identity&, const PrepareContext& c) {
+  return prepare_copy(c.type(0), c.out(0));
+}
 
 }  // namespace fold8::ops

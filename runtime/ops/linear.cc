@@ -1,4 +1,5 @@
-// y[..., n] = act(sum_k x[..., k] * w[n, k] + bias[n] + residual[..., n]): f32, INT8, and weight-only INT8.
+// y[..., n] = act(sum_k x[..., k] * w[n, k] + bias[n] + residual[..., n]): f32, INT8, and
+// weight-only INT8.
 #include "runtime/kernels/gemm_f32.h"
 #include "runtime/kernels/gemm_u8s8.h"
 #include "runtime/kernels/matmul_f32.h"
@@ -22,7 +23,8 @@ Result<Shape> output_shape(const InferContext& c, const Shape& w) {
     const Dim m = rows.back();
     rows.erase(rows.rank() - 1);
     const auto both = broadcast(rows, batch);
-    if (!both || both->rank() + 2 > Shape::kMaxRank) return bad_input(c, 1, "a weight whose leading axes broadcast with " + to_string(rows));
+    if (!both || both->rank() + 2 > Shape::kMaxRank)
+      return bad_input(c, 1, "a weight whose leading axes broadcast with " + to_string(rows));
     rows = *both;
     rows.push_back(m);
   }
@@ -33,19 +35,26 @@ Result<Shape> output_shape(const InferContext& c, const Shape& w) {
 Status check_operands(const graph::Linear& op, const InferContext& c, const Shape& y) {
   const Shape& w = c.shape(1);
   const Dim n = w[w.rank() - 2], k = w.back();
-  if (op.out_features > 0 && n.known() && n.value() != op.out_features) return bad_input(c, 1, std::to_string(op.out_features) + " output features");
-  if (op.in_features > 0 && k.known() && k.value() != op.in_features) return bad_input(c, 1, std::to_string(op.in_features) + " input features");
+  if (op.out_features > 0 && n.known() && n.value() != op.out_features)
+    return bad_input(c, 1, std::to_string(op.out_features) + " output features");
+  if (op.in_features > 0 && k.known() && k.value() != op.in_features)
+    return bad_input(c, 1, std::to_string(op.in_features) + " input features");
   const Dim inner = c.shape(0).back();
-  if (inner.known() && k.known() && inner.value() != k.value()) return bad_input(c, 0, "inner size " + std::to_string(k.value()) + ", as the weight " + to_string(w) + " has");
+  if (inner.known() && k.known() && inner.value() != k.value())
+    return bad_input(
+        c, 0,
+        "inner size " + std::to_string(k.value()) + ", as the weight " + to_string(w) + " has");
   if (c.has(2)) {
     FOLD8_CHECK_OK(expect_dtype(c, 2, {DType::f32}));
     const auto b = c.shape(2).elements();
-    if (c.shape(2).rank() != 1 || (b && n.known() && *b != n.value())) return bad_input(c, 2, n.known() ? "[" + std::to_string(n.value()) + "]" : "rank 1");
+    if (c.shape(2).rank() != 1 || (b && n.known() && *b != n.value()))
+      return bad_input(c, 2, n.known() ? "[" + std::to_string(n.value()) + "]" : "rank 1");
   }
   if (c.has(3)) {
     const Shape& r = c.shape(3);
     bool fits = r.rank() == y.rank();
-    for (int a = 0; fits && a < r.rank(); ++a) fits = !r[a].known() || !y[a].known() || r[a].value() == y[a].value();
+    for (int a = 0; fits && a < r.rank(); ++a)
+      fits = !r[a].known() || !y[a].known() || r[a].value() == y[a].value();
     if (!fits) return bad_input(c, 3, "the shape of the output, " + to_string(y));
   }
   if (c.has(4)) FOLD8_CHECK_OK(expect_dtype(c, 4, {DType::f32}));
@@ -61,7 +70,8 @@ Status infer_op(const graph::Linear& op, InferContext& c) {
   const Shape& w = c.shape(1);
   if (w.rank() < 2) return bad_input(c, 1, "rank 2 or more, [out, in]");
   if (c.shape(0).rank() < 1) return bad_input(c, 0, "rank 1 or more");
-  if (integer_x(c.type(0)) && c.type(1).dtype == DType::f32) return bad_input(c, 1, "INT8 elements for an INT8 input 0");
+  if (integer_x(c.type(0)) && c.type(1).dtype == DType::f32)
+    return bad_input(c, 1, "INT8 elements for an INT8 input 0");
   FOLD8_TRY(const Shape y, output_shape(c, w));
   FOLD8_CHECK_OK(check_operands(op, c, y));
   c.set(0, DType::f32, y);
@@ -99,7 +109,8 @@ Result<StepPtr> prepare_op(const graph::Linear& op, const PrepareContext& c) {
   if (!integer_x(c.type(0))) {
     FOLD8_TRY(EpiloguePlan epilogue, EpiloguePlan::make(c, spec));
     if (data == nullptr) {
-      if (w.dtype != DType::f32 || w.layout != Layout::plain) return unsupported("a computed weight of type " + describe(w));
+      if (w.dtype != DType::f32 || w.layout != Layout::plain)
+        return unsupported("a computed weight of type " + describe(w));
       return computed_weight_step(c, batch, std::move(epilogue));
     }
     FOLD8_TRY(Weight weight, packed_f32_operand(op, w, data));
@@ -107,12 +118,15 @@ Result<StepPtr> prepare_op(const graph::Linear& op, const PrepareContext& c) {
   }
   if (data == nullptr) return unsupported("an INT8 linear layer whose weight is computed");
   FOLD8_TRY(Weight weight, packed_operand(op, w, data));
-  if (weight.type.quant && weight.type.quant->granularity() == Granularity::per_group) return prepare_linear_groups(op, c, batch, std::move(weight));
-  FOLD8_TRY(ColumnParams columns, column_params(weight.type, weight.type.shape.rank() - 2, batch.n));
+  if (weight.type.quant && weight.type.quant->granularity() == Granularity::per_group)
+    return prepare_linear_groups(op, c, batch, std::move(weight));
+  FOLD8_TRY(ColumnParams columns,
+            column_params(weight.type, weight.type.shape.rank() - 2, batch.n));
   spec.integer = true;
   spec.weight_scales = &columns.scales;
   FOLD8_TRY(EpiloguePlan epilogue, EpiloguePlan::make(c, spec));
-  return gemm_u8s8_step(c, batch, std::move(weight), std::move(columns.zero_points), std::move(epilogue));
+  return gemm_u8s8_step(c, batch, std::move(weight), std::move(columns.zero_points),
+                        std::move(epilogue));
 }
 
 }  // namespace fold8::ops

@@ -12,13 +12,13 @@ struct Groups {
   MatrixBatch batch;
   KBlocks blocks;
   Weight weight;
-  std::vector<float> scale;                          // [groups][n], combined with s_x / s_y
-  std::vector<std::vector<std::int32_t>> zeros;      // [groups][n], or empty
+  std::vector<float> scale;                      // [groups][n], combined with s_x / s_y
+  std::vector<std::vector<std::int32_t>> zeros;  // [groups][n], or empty
   std::int32_t x_zero = 0;
   EpiloguePlan epilogue;
   kernels::gemm_u8s8_fn* gemm = nullptr;
   kernels::unary_fn* unary = nullptr;
-  std::size_t call = 0, offsets = 0, part = 0;       // scratch: of a gemm call, of offsets, of a thread
+  std::size_t call = 0, offsets = 0, part = 0;  // scratch: of a gemm call, of offsets, of a thread
 };
 
 // One row: residual, activation, output (epilogue.h), r in place.
@@ -27,12 +27,20 @@ void finish_row(const Groups& g, const kernels::Epilogue& e, std::size_t row, fl
   for (std::size_t j = 0; j < n; ++j) {
     if (e.row_scale) r[j] = r[j] * e.row_scale[row];
     r[j] = r[j] + (e.offset ? e.offset[j] : 0.0f);
-    if (e.residual_kind == kernels::ResidualKind::f32) r[j] = std::fma(static_cast<const float*>(e.residual)[at + j], e.residual_scale, r[j]);
+    if (e.residual_kind == kernels::ResidualKind::f32)
+      r[j] = std::fma(static_cast<const float*>(e.residual)[at + j], e.residual_scale, r[j]);
     else if (e.residual_kind == kernels::ResidualKind::u8)
-      r[j] = std::fma(static_cast<float>(static_cast<const std::uint8_t*>(e.residual)[at + j] - e.residual_zero_point), e.residual_scale, r[j]);
+      r[j] = std::fma(static_cast<float>(static_cast<const std::uint8_t*>(e.residual)[at + j] -
+                                         e.residual_zero_point),
+                      e.residual_scale, r[j]);
   }
   if (e.activation != Activation::none)
-    g.unary({.kind = static_cast<kernels::UnaryKind>(e.activation), .n = n, .x = r, .y = r, .a = e.a, .b = e.b});
+    g.unary({.kind = static_cast<kernels::UnaryKind>(e.activation),
+             .n = n,
+             .x = r,
+             .y = r,
+             .a = e.a,
+             .b = e.b});
   if (e.output_kind == kernels::OutputKind::f32) {
     std::copy_n(r, n, static_cast<float*>(e.y) + at);
     return;
@@ -41,12 +49,15 @@ void finish_row(const Groups& g, const kernels::Epilogue& e, std::size_t row, fl
   for (std::size_t j = 0; j < n; ++j) {
     const float v = e.y_divisor != 0 ? r[j] / e.y_divisor : r[j];
     const float q = v != v ? 0.0f : std::rint(std::min(std::max(v, -z), 255 - z));
-    static_cast<std::uint8_t*>(e.y)[at + j] = static_cast<std::uint8_t>(static_cast<std::int32_t>(q) + e.y_zero_point);
+    static_cast<std::uint8_t*>(e.y)[at + j] =
+        static_cast<std::uint8_t>(static_cast<std::int32_t>(q) + e.y_zero_point);
   }
 }
 
-// Rows [begin, end) of one product. scratch: gemm call, then a row of s32 sums, then a row of floats.
-void run_rows(const Groups& g, const kernels::Epilogue& e, const std::uint8_t* x, const std::int8_t* w, std::size_t begin, std::size_t end, std::byte* scratch) {
+// Rows [begin, end) of one product. scratch: gemm call, then a row of s32 sums, then a row of
+// floats.
+void run_rows(const Groups& g, const kernels::Epilogue& e, const std::uint8_t* x,
+              const std::int8_t* w, std::size_t begin, std::size_t end, std::byte* scratch) {
   const std::size_t n = g.batch.n, line = round_up(n * sizeof(float), kAlignment);
   auto* acc = reinterpret_cast<std::int32_t*>(scratch + g.call);
   auto* sum = reinterpret_cast<float*>(scratch + g.call + line);
@@ -71,7 +82,8 @@ void run_rows(const Groups& g, const kernels::Epilogue& e, const std::uint8_t* x
       g.gemm(args);
       packed += kernels::packed_s8_bytes(n, args.k);
       const float* s = g.scale.data() + k * n;
-      for (std::size_t j = 0; j < n; ++j) sum[j] = std::fma(static_cast<float>(acc[j]), s[j], sum[j]);
+      for (std::size_t j = 0; j < n; ++j)
+        sum[j] = std::fma(static_cast<float>(acc[j]), s[j], sum[j]);
     }
     finish_row(g, e, row, sum);
   }
@@ -79,23 +91,36 @@ void run_rows(const Groups& g, const kernels::Epilogue& e, const std::uint8_t* x
 
 }  // namespace
 
-Result<StepPtr> prepare_linear_groups(const graph::Linear& op, const PrepareContext& c, MatrixBatch batch, Weight weight) {
+Result<StepPtr> prepare_linear_groups(const graph::Linear& op, const PrepareContext& c,
+                                      MatrixBatch batch, Weight weight) {
   Groups g;
   const QuantParams q = *weight.type.quant;
-  if (weight.type.shape.rank() != 2 || q.axis() != 1) return unsupported("scales per group of a weight " + describe(weight.type) + ": they lie along the inputs of a matrix");
-  if (c.out(0).dtype == DType::s32) return unsupported("raw sums of a weight with scales per group");
+  if (weight.type.shape.rank() != 2 || q.axis() != 1)
+    return unsupported("scales per group of a weight " + describe(weight.type) +
+                       ": they lie along the inputs of a matrix");
+  if (c.out(0).dtype == DType::s32)
+    return unsupported("raw sums of a weight with scales per group");
   g.blocks = k_blocks(weight.type);
-  if (q.scales().size() != batch.n * g.blocks.count) return invalid_model("the weight has " + std::to_string(q.scales().size()) + " scales, expected " + std::to_string(batch.n * g.blocks.count));
+  if (q.scales().size() != batch.n * g.blocks.count)
+    return invalid_model("the weight has " + std::to_string(q.scales().size()) +
+                         " scales, expected " + std::to_string(batch.n * g.blocks.count));
   const std::vector<float> ones(batch.n, 1.0f);
-  FOLD8_TRY(g.epilogue, EpiloguePlan::make(c, {.columns = batch.n, .activation = op.activation, .a = op.a, .b = op.b, .integer = true, .weight_scales = &ones}));
+  FOLD8_TRY(g.epilogue, EpiloguePlan::make(c, {.columns = batch.n,
+                                               .activation = op.activation,
+                                               .a = op.a,
+                                               .b = op.b,
+                                               .integer = true,
+                                               .weight_scales = &ones}));
   const auto& xq = c.type(0).quant;
   const bool per_token = xq && xq->granularity() == Granularity::per_token;
   const bool folds = op.activation == Activation::none || op.activation == Activation::clip;
   const double sx = xq && !per_token ? static_cast<double>(xq->scale()) : 1.0;
-  const double sy = c.out(0).quant && !per_token && folds ? static_cast<double>(c.out(0).quant->scale()) : 1.0;
+  const double sy =
+      c.out(0).quant && !per_token && folds ? static_cast<double>(c.out(0).quant->scale()) : 1.0;
   g.x_zero = !xq ? 0 : per_token ? 128 : xq->zero_point();
   g.scale.resize(batch.n * g.blocks.count);
-  if (q.has_zero_points()) g.zeros.assign(g.blocks.count, std::vector<std::int32_t>(round_up(batch.n, 16)));
+  if (q.has_zero_points())
+    g.zeros.assign(g.blocks.count, std::vector<std::int32_t>(round_up(batch.n, 16)));
   for (std::size_t n = 0; n < batch.n; ++n)
     for (std::size_t k = 0; k < g.blocks.count; ++k) {
       const std::size_t at = n * g.blocks.count + k;
@@ -112,13 +137,20 @@ Result<StepPtr> prepare_linear_groups(const graph::Linear& op, const PrepareCont
   const std::size_t scratch = g.offsets + g.part * static_cast<std::size_t>(std::max(c.threads, 1));
   const std::size_t m = g.batch.m;
   const double macs = static_cast<double>(m * g.batch.n) * static_cast<double>(g.batch.k);
-  return make_step([g = std::move(g), m](const RunContext& run) {
-    const kernels::Epilogue e = g.epilogue.bind(run, run.scratch);
-    parallel(run, m, std::max<std::size_t>(1, kGrainF32 / std::max<std::size_t>(1, g.batch.n * g.batch.k)), [&](std::size_t b, std::size_t end, std::size_t p) {
-      run_rows(g, e, in<std::uint8_t>(run, 0), reinterpret_cast<const std::int8_t*>(g.weight.data), b, end, run.scratch + g.offsets + p * g.part);
-    });
-    return ok_status();
-  }, scratch, macs);
+  return make_step(
+      [g = std::move(g), m](const RunContext& run) {
+        const kernels::Epilogue e = g.epilogue.bind(run, run.scratch);
+        parallel(
+            run, m,
+            std::max<std::size_t>(1, kGrainF32 / std::max<std::size_t>(1, g.batch.n * g.batch.k)),
+            [&](std::size_t b, std::size_t end, std::size_t p) {
+              run_rows(g, e, in<std::uint8_t>(run, 0),
+                       reinterpret_cast<const std::int8_t*>(g.weight.data), b, end,
+                       run.scratch + g.offsets + p * g.part);
+            });
+        return ok_status();
+      },
+      scratch, macs);
 }
 
 }  // namespace fold8::ops

@@ -15,18 +15,22 @@ Status infer_op(const graph::Lookup&, InferContext& c) {
 
 Result<StepPtr> prepare_op(const graph::Lookup&, const PrepareContext& c) {
   const bool is_signed = c.type(0).dtype == DType::s8;
-  return make_step([is_signed, n = count(c.type(0)), kernel = c.kernels->map_u8](const RunContext& run) {
-    const auto* table = in<std::uint8_t>(run, 1);
-    std::uint8_t turned[256];   // by stored byte: byte b of an s8 has index b ^ 128
-    if (is_signed) {
-      for (std::size_t i = 0; i < 256; ++i) turned[i] = table[i ^ 128];
-      table = turned;
-    }
-    parallel(run, n, grain_for(1), [&](std::size_t b, std::size_t e, std::size_t) {
-      kernel({.n = e - b, .x = in<std::uint8_t>(run, 0) + b, .y = out<std::uint8_t>(run, 0) + b, .table = table});
-    });
-    return ok_status();
-  });
+  return make_step(
+      [is_signed, n = count(c.type(0)), kernel = c.kernels->map_u8](const RunContext& run) {
+        const auto* table = in<std::uint8_t>(run, 1);
+        std::uint8_t turned[256];  // by stored byte: byte b of an s8 has index b ^ 128
+        if (is_signed) {
+          for (std::size_t i = 0; i < 256; ++i) turned[i] = table[i ^ 128];
+          table = turned;
+        }
+        parallel(run, n, grain_for(1), [&](std::size_t b, std::size_t e, std::size_t) {
+          kernel({.n = e - b,
+                  .x = in<std::uint8_t>(run, 0) + b,
+                  .y = out<std::uint8_t>(run, 0) + b,
+                  .table = table});
+        });
+        return ok_status();
+      });
 }
 
 }  // namespace fold8::ops

@@ -1,5 +1,6 @@
-// ONNX LRN: y = x / (bias + alpha / size * sum of x^2 over a window of channels)^beta. The sum is one FMA chain, channels
-// ascending; then d = fma(alpha / size, sum, bias), the power and the division by the kernels of binary.h.
+// ONNX LRN: y = x / (bias + alpha / size * sum of x^2 over a window of channels)^beta. The sum is
+// one FMA chain, channels ascending; then d = fma(alpha / size, sum, bias), the power and the
+// division by the kernels of binary.h.
 #include "runtime/kernels/binary.h"
 
 #include <cmath>
@@ -26,21 +27,24 @@ Result<StepPtr> prepare_op(const graph::Lrn& op, const PrepareContext& c) {
   return make_step([=, op = op, kernel = c.kernels->binary](const RunContext& run) {
     const float* x0 = in<float>(run, 0);
     float* y = out<float>(run, 0);
-    parallel(run, static_cast<std::size_t>(n * channels), grain_for(static_cast<std::size_t>(pixels * 8)), [&](std::size_t b, std::size_t e, std::size_t) {
-      for (std::size_t i = b; i < e; ++i) {
-        const std::int64_t channel = static_cast<std::int64_t>(i) % channels, base = static_cast<std::int64_t>(i) - channel;
-        const std::int64_t first = std::max<std::int64_t>(0, channel - before);
-        const std::int64_t last = std::min(channels, channel + (op.size - before));
-        for (std::int64_t p = 0; p < pixels; ++p) {
-          float sum = 0;
-          for (std::int64_t k = first; k < last; ++k) {
-            const float v = x0[(base + k) * pixels + p];
-            sum = std::fma(v, v, sum);
-          }
-          y[static_cast<std::int64_t>(i) * pixels + p] = std::fma(factor, sum, op.bias);
-        }
-      }
-    });
+    parallel(run, static_cast<std::size_t>(n * channels),
+             grain_for(static_cast<std::size_t>(pixels * 8)),
+             [&](std::size_t b, std::size_t e, std::size_t) {
+               for (std::size_t i = b; i < e; ++i) {
+                 const std::int64_t channel = static_cast<std::int64_t>(i) % channels,
+                                    base = static_cast<std::int64_t>(i) - channel;
+                 const std::int64_t first = std::max<std::int64_t>(0, channel - before);
+                 const std::int64_t last = std::min(channels, channel + (op.size - before));
+                 for (std::int64_t p = 0; p < pixels; ++p) {
+                   float sum = 0;
+                   for (std::int64_t k = first; k < last; ++k) {
+                     const float v = x0[(base + k) * pixels + p];
+                     sum = std::fma(v, v, sum);
+                   }
+                   y[static_cast<std::int64_t>(i) * pixels + p] = std::fma(factor, sum, op.bias);
+                 }
+               }
+             });
     kernels::BinaryArgs args;
     args.rank = 1;
     args.shape[0] = total;

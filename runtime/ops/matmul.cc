@@ -1,5 +1,6 @@
-// ONNX MatMul of two activations: f32 (alpha, transposes, broadcast batches), 8-bit integers with zero points (to s32, wrapping,
-// or requantized from the operands' params), other number types by plain loops.
+// ONNX MatMul of two activations: f32 (alpha, transposes, broadcast batches), 8-bit integers with
+// zero points (to s32, wrapping, or requantized from the operands' params), other number types by
+// plain loops.
 #include <cmath>
 
 #include "runtime/kernels/matmul_f32.h"
@@ -16,22 +17,29 @@ bool is_byte(DType d) { return d == DType::u8 || d == DType::s8; }
 Status infer_op(const graph::MatMul& op, InferContext& c) {
   FOLD8_CHECK_OK(expect_operands(c, 2, 4));
   const DType a = c.type(0).dtype, b = c.type(1).dtype;
-  if (a != b && !(is_byte(a) && is_byte(b))) return bad_input(c, 1, "elements of type " + std::string(name(a)) + " as input 0");
-  if (!with_number_type(a, []<class T>() {}) || a == DType::boolean) return bad_input(c, 0, "numbers");
+  if (a != b && !(is_byte(a) && is_byte(b)))
+    return bad_input(c, 1, "elements of type " + std::string(name(a)) + " as input 0");
+  if (!with_number_type(a, []<class T>() {}) || a == DType::boolean)
+    return bad_input(c, 0, "numbers");
   FOLD8_TRY(const MatMulDims d, matmul_dims(op, c.shape(0), c.shape(1)));
   if (d.k_a.known() && d.k_b.known() && d.k_a.value() != d.k_b.value())
-    return bad_input(c, 1, "inner size " + std::to_string(d.k_a.value()) + ", as input 0, " + to_string(c.shape(0)) + ", has");
+    return bad_input(c, 1,
+                     "inner size " + std::to_string(d.k_a.value()) + ", as input 0, " +
+                         to_string(c.shape(0)) + ", has");
   for (std::size_t i : {2, 3}) {
     if (!c.has(i)) continue;
     if (!is_byte(a)) return bad_input(c, 0, "8-bit integers with a zero point");
-    if (c.type(i).dtype != c.type(i - 2).dtype) return bad_input(c, i, "elements of type " + std::string(name(c.type(i - 2).dtype)));
+    if (c.type(i).dtype != c.type(i - 2).dtype)
+      return bad_input(c, i, "elements of type " + std::string(name(c.type(i - 2).dtype)));
   }
-  c.set(0, is_byte(a) ? (c.type(0).quant && c.type(1).quant ? DType::f32 : DType::s32) : a, d.output);
+  c.set(0, is_byte(a) ? (c.type(0).quant && c.type(1).quant ? DType::f32 : DType::s32) : a,
+        d.output);
   return ok_status();
 }
 
 Result<MatMulDims> matmul_dims(const graph::MatMul& op, const Shape& a, const Shape& b) {
-  if (a.rank() < 1 || b.rank() < 1) return invalid_model("a matrix product of " + to_string(a) + " and " + to_string(b));
+  if (a.rank() < 1 || b.rank() < 1)
+    return invalid_model("a matrix product of " + to_string(a) + " and " + to_string(b));
   MatMulDims d;
   const bool ta = op.transpose_a && a.rank() > 1, tb = op.transpose_b && b.rank() > 1;
   d.m = a.rank() == 1 ? Dim(1) : a[a.rank() - (ta ? 1 : 2)];
@@ -42,7 +50,9 @@ Result<MatMulDims> matmul_dims(const graph::MatMul& op, const Shape& a, const Sh
   for (int i = 0; i < a.rank() - 2; ++i) ba.push_back(a[i]);
   for (int i = 0; i < b.rank() - 2; ++i) bb.push_back(b[i]);
   const auto batch = broadcast(ba, bb);
-  if (!batch) return invalid_model("input 1 is " + to_string(b) + ", expected leading axes that broadcast with input 0, " + to_string(a));
+  if (!batch)
+    return invalid_model("input 1 is " + to_string(b) +
+                         ", expected leading axes that broadcast with input 0, " + to_string(a));
   d.output = *batch;
   if (a.rank() > 1) d.output.push_back(d.m);
   if (b.rank() > 1) d.output.push_back(d.n);
@@ -80,29 +90,41 @@ Result<StepPtr> prepare_f32(const graph::MatMul& op, const PrepareContext& c, Ma
   base.b_row_stride = plan.b_row;
   base.b_col_stride = plan.b_col;
   base.alpha = op.alpha;
-  FOLD8_TRY(EpiloguePlan epilogue, EpiloguePlan::make(c, {.columns = plan.n, .bias = SIZE_MAX, .residual = SIZE_MAX, .row_scale = SIZE_MAX}));
-  const std::size_t call = round_up(kernels::matmul_f32_scratch_bytes(base), kAlignment), products = plan.a_index.size();
-  const double macs = static_cast<double>(products) * static_cast<double>(plan.m * plan.n) * static_cast<double>(plan.k);
-  return make_step([=, plan = std::move(plan), epilogue = std::move(epilogue), kernel = c.kernels->matmul_f32](const RunContext& run) {
-    const kernels::Epilogue e = epilogue.bind(run, nullptr);
-    // Rows of all products in one range, so that many small matrices and one large one both split.
-    const std::size_t least = std::max<std::size_t>(1, kGrainF32 / std::max<std::size_t>(1, plan.n * plan.k));
-    parallel(run, products * plan.m, least, [&](std::size_t begin, std::size_t end, std::size_t p) {
-      while (begin < end) {
-        const std::size_t i = begin / plan.m, first = begin % plan.m, last = std::min(plan.m, first + (end - begin));
-        kernels::MatmulF32Args args = base;
-        args.a = in<float>(run, 0) + plan.a_index[i] * plan.m * plan.k;
-        args.b = in<float>(run, 1) + plan.b_index[i] * plan.k * plan.n;
-        args.epilogue = epilogue_at(e, i * plan.m);
-        args.row_begin = first;
-        args.row_end = last;
-        args.scratch = run.scratch + p * call;
-        kernel(args);
-        begin += last - first;
-      }
-    });
-    return ok_status();
-  }, call * static_cast<std::size_t>(std::max(c.threads, 1)), macs);
+  FOLD8_TRY(
+      EpiloguePlan epilogue,
+      EpiloguePlan::make(
+          c, {.columns = plan.n, .bias = SIZE_MAX, .residual = SIZE_MAX, .row_scale = SIZE_MAX}));
+  const std::size_t call = round_up(kernels::matmul_f32_scratch_bytes(base), kAlignment),
+                    products = plan.a_index.size();
+  const double macs = static_cast<double>(products) * static_cast<double>(plan.m * plan.n) *
+                      static_cast<double>(plan.k);
+  return make_step(
+      [=, plan = std::move(plan), epilogue = std::move(epilogue),
+       kernel = c.kernels->matmul_f32](const RunContext& run) {
+        const kernels::Epilogue e = epilogue.bind(run, nullptr);
+        // Rows of all products in one range, so that many small matrices and one large one both
+        // split.
+        const std::size_t least =
+            std::max<std::size_t>(1, kGrainF32 / std::max<std::size_t>(1, plan.n * plan.k));
+        parallel(run, products * plan.m, least,
+                 [&](std::size_t begin, std::size_t end, std::size_t p) {
+                   while (begin < end) {
+                     const std::size_t i = begin / plan.m, first = begin % plan.m,
+                                       last = std::min(plan.m, first + (end - begin));
+                     kernels::MatmulF32Args args = base;
+                     args.a = in<float>(run, 0) + plan.a_index[i] * plan.m * plan.k;
+                     args.b = in<float>(run, 1) + plan.b_index[i] * plan.k * plan.n;
+                     args.epilogue = epilogue_at(e, i * plan.m);
+                     args.row_begin = first;
+                     args.row_end = last;
+                     args.scratch = run.scratch + p * call;
+                     kernel(args);
+                     begin += last - first;
+                   }
+                 });
+        return ok_status();
+      },
+      call * static_cast<std::size_t>(std::max(c.threads, 1)), macs);
 }
 
 template <class T>
@@ -116,9 +138,12 @@ Result<StepPtr> prepare_loop(const graph::MatMul& op, MatMulPlan plan) {
       for (std::size_t r = 0; r < plan.m * plan.n; ++r) {
         T sum = 0;
         for (std::size_t k = 0; k < plan.k; ++k) {
-          const T u = a[r / plan.n * plan.a_row + k * plan.a_col], v = b[k * plan.b_row + r % plan.n * plan.b_col];
-          if constexpr (std::is_floating_point_v<T>) sum = std::fma(u, v, sum);
-          else sum = wrap_add(sum, wrap_mul(u, v));
+          const T u = a[r / plan.n * plan.a_row + k * plan.a_col],
+                  v = b[k * plan.b_row + r % plan.n * plan.b_col];
+          if constexpr (std::is_floating_point_v<T>)
+            sum = std::fma(u, v, sum);
+          else
+            sum = wrap_add(sum, wrap_mul(u, v));
         }
         y[r] = sum;
       }

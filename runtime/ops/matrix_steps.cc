@@ -6,7 +6,8 @@
 
 namespace fold8::ops {
 
-std::vector<std::size_t> batch_indices(const Shape& operand, int axes, const Shape& out, int out_axes) {
+std::vector<std::size_t> batch_indices(const Shape& operand, int axes, const Shape& out,
+                                       int out_axes) {
   TensorType small, large;
   for (int a = 0; a < axes; ++a) small.shape.push_back(operand[a]);
   for (int a = 0; a < out_axes; ++a) large.shape.push_back(out[a]);
@@ -15,7 +16,8 @@ std::vector<std::size_t> batch_indices(const Shape& operand, int axes, const Sha
   for (std::size_t i = 0; i < index.size(); ++i) {
     auto left = static_cast<std::int64_t>(i);
     for (int a = out_axes - 1; a >= 0; --a) {
-      index[i] += static_cast<std::size_t>(left % large.shape.extent(a) * s[static_cast<std::size_t>(a)]);
+      index[i] +=
+          static_cast<std::size_t>(left % large.shape.extent(a) * s[static_cast<std::size_t>(a)]);
       left /= large.shape.extent(a);
     }
   }
@@ -45,91 +47,117 @@ kernels::Epilogue epilogue_at(kernels::Epilogue e, std::size_t first_row) {
   return e;
 }
 
-Result<StepPtr> gemm_f32_step(const PrepareContext& c, MatrixBatch batch, Weight weight, EpiloguePlan epilogue) {
-  const std::size_t scratch = epilogue.scratch_bytes(), one = kernels::packed_f32_size(batch.n, batch.k);
-  const double macs = static_cast<double>(batch.m * batch.n) * static_cast<double>(batch.k) * static_cast<double>(batch.x_index.size());
-  return make_step([=, batch = std::move(batch), weight = std::move(weight), epilogue = std::move(epilogue), kernel = c.kernels->gemm_f32](const RunContext& run) {
-    const kernels::Epilogue e = epilogue.bind(run, run.scratch);
-    for (std::size_t i = 0; i < batch.x_index.size(); ++i) {
-      kernels::GemmF32Args args;
-      args.m = batch.m;
-      args.n = batch.n;
-      args.k = args.x_stride = batch.k;
-      args.x = in<float>(run, 0) + batch.x_index[i] * batch.m * batch.k;
-      args.w = reinterpret_cast<const float*>(weight.data) + batch.w_index[i] * one;
-      args.epilogue = epilogue_at(e, i * batch.m);
-      const std::size_t panels = (batch.n + kernels::kPanelF32 - 1) / kernels::kPanelF32;
-      split_matrix(run, batch.m, panels, batch.m * batch.n * batch.k, kGrainF32, [&](std::size_t rb, std::size_t re, std::size_t pb, std::size_t pe, std::size_t) {
-        kernels::GemmF32Args part = args;
-        part.row_begin = rb;
-        part.row_end = re;
-        part.panel_begin = pb;
-        part.panel_end = pe;
-        kernel(part);
-      });
-    }
-    return ok_status();
-  }, scratch, macs);
+Result<StepPtr> gemm_f32_step(const PrepareContext& c, MatrixBatch batch, Weight weight,
+                              EpiloguePlan epilogue) {
+  const std::size_t scratch = epilogue.scratch_bytes(),
+                    one = kernels::packed_f32_size(batch.n, batch.k);
+  const double macs = static_cast<double>(batch.m * batch.n) * static_cast<double>(batch.k) *
+                      static_cast<double>(batch.x_index.size());
+  return make_step(
+      [=, batch = std::move(batch), weight = std::move(weight), epilogue = std::move(epilogue),
+       kernel = c.kernels->gemm_f32](const RunContext& run) {
+        const kernels::Epilogue e = epilogue.bind(run, run.scratch);
+        for (std::size_t i = 0; i < batch.x_index.size(); ++i) {
+          kernels::GemmF32Args args;
+          args.m = batch.m;
+          args.n = batch.n;
+          args.k = args.x_stride = batch.k;
+          args.x = in<float>(run, 0) + batch.x_index[i] * batch.m * batch.k;
+          args.w = reinterpret_cast<const float*>(weight.data) + batch.w_index[i] * one;
+          args.epilogue = epilogue_at(e, i * batch.m);
+          const std::size_t panels = (batch.n + kernels::kPanelF32 - 1) / kernels::kPanelF32;
+          split_matrix(
+              run, batch.m, panels, batch.m * batch.n * batch.k, kGrainF32,
+              [&](std::size_t rb, std::size_t re, std::size_t pb, std::size_t pe, std::size_t) {
+                kernels::GemmF32Args part = args;
+                part.row_begin = rb;
+                part.row_end = re;
+                part.panel_begin = pb;
+                part.panel_end = pe;
+                kernel(part);
+              });
+        }
+        return ok_status();
+      },
+      scratch, macs);
 }
 
-Result<StepPtr> gemm_u8s8_step(const PrepareContext& c, MatrixBatch batch, Weight weight, std::vector<std::int32_t> zero_points, EpiloguePlan epilogue) {
-  const std::size_t call = round_up(kernels::gemm_u8s8_scratch_bytes(batch.k), kAlignment), offsets = epilogue.scratch_bytes();
+Result<StepPtr> gemm_u8s8_step(const PrepareContext& c, MatrixBatch batch, Weight weight,
+                               std::vector<std::int32_t> zero_points, EpiloguePlan epilogue) {
+  const std::size_t call = round_up(kernels::gemm_u8s8_scratch_bytes(batch.k), kAlignment),
+                    offsets = epilogue.scratch_bytes();
   const std::size_t one = kernels::packed_s8_bytes(batch.n, batch.k);
-  const double macs = static_cast<double>(batch.m * batch.n) * static_cast<double>(batch.k) * static_cast<double>(batch.x_index.size());
+  const double macs = static_cast<double>(batch.m * batch.n) * static_cast<double>(batch.k) *
+                      static_cast<double>(batch.x_index.size());
   const auto& q = c.type(0).quant;
-  const std::int32_t zero = !q ? 0 : q->granularity() == Granularity::per_token ? 128 : q->zero_point();
+  const std::int32_t zero = !q                                           ? 0
+                            : q->granularity() == Granularity::per_token ? 128
+                                                                         : q->zero_point();
   if (!zero_points.empty()) zero_points.resize(round_up(zero_points.size(), 16));
-  return make_step([=, batch = std::move(batch), weight = std::move(weight), epilogue = std::move(epilogue), zeros = std::move(zero_points), kernel = c.kernels->gemm_u8s8](const RunContext& run) {
-    const kernels::Epilogue e = epilogue.bind(run, run.scratch);
-    for (std::size_t i = 0; i < batch.x_index.size(); ++i) {
-      kernels::GemmU8S8Args args;
-      args.m = batch.m;
-      args.n = batch.n;
-      args.k = args.x_stride = batch.k;
-      args.x = in<std::uint8_t>(run, 0) + batch.x_index[i] * batch.m * batch.k;
-      args.x_zero_point = zero;
-      args.w = reinterpret_cast<const std::int8_t*>(weight.data) + batch.w_index[i] * one;
-      args.w_zero_points = zeros.empty() ? nullptr : zeros.data();
-      args.epilogue = epilogue_at(e, i * batch.m);
-      split_matrix(run, batch.m, kernels::s8_panels(batch.n), batch.m * batch.n * batch.k, kGrainS8, [&](std::size_t rb, std::size_t re, std::size_t pb, std::size_t pe, std::size_t p) {
-        kernels::GemmU8S8Args part = args;
-        part.m_begin = rb;
-        part.m_end = re;
-        part.panel_begin = pb;
-        part.panel_end = pe;
-        part.scratch = run.scratch + offsets + p * call;
-        kernel(part);
-      });
-    }
-    return ok_status();
-  }, offsets + call * static_cast<std::size_t>(std::max(c.threads, 1)), macs);
+  return make_step(
+      [=, batch = std::move(batch), weight = std::move(weight), epilogue = std::move(epilogue),
+       zeros = std::move(zero_points), kernel = c.kernels->gemm_u8s8](const RunContext& run) {
+        const kernels::Epilogue e = epilogue.bind(run, run.scratch);
+        for (std::size_t i = 0; i < batch.x_index.size(); ++i) {
+          kernels::GemmU8S8Args args;
+          args.m = batch.m;
+          args.n = batch.n;
+          args.k = args.x_stride = batch.k;
+          args.x = in<std::uint8_t>(run, 0) + batch.x_index[i] * batch.m * batch.k;
+          args.x_zero_point = zero;
+          args.w = reinterpret_cast<const std::int8_t*>(weight.data) + batch.w_index[i] * one;
+          args.w_zero_points = zeros.empty() ? nullptr : zeros.data();
+          args.epilogue = epilogue_at(e, i * batch.m);
+          split_matrix(
+              run, batch.m, kernels::s8_panels(batch.n), batch.m * batch.n * batch.k, kGrainS8,
+              [&](std::size_t rb, std::size_t re, std::size_t pb, std::size_t pe, std::size_t p) {
+                kernels::GemmU8S8Args part = args;
+                part.m_begin = rb;
+                part.m_end = re;
+                part.panel_begin = pb;
+                part.panel_end = pe;
+                part.scratch = run.scratch + offsets + p * call;
+                kernel(part);
+              });
+        }
+        return ok_status();
+      },
+      offsets + call * static_cast<std::size_t>(std::max(c.threads, 1)), macs);
 }
 
-Result<StepPtr> computed_weight_step(const PrepareContext& c, MatrixBatch batch, EpiloguePlan epilogue) {
+Result<StepPtr> computed_weight_step(const PrepareContext& c, MatrixBatch batch,
+                                     EpiloguePlan epilogue) {
   kernels::MatmulF32Args shape;
   shape.m = batch.m;
   shape.n = batch.n;
   shape.k = shape.a_row_stride = shape.b_col_stride = batch.k;
   shape.b_row_stride = 1;
-  const std::size_t offsets = epilogue.scratch_bytes(), call = round_up(kernels::matmul_f32_scratch_bytes(shape), kAlignment);
-  const double macs = static_cast<double>(batch.m * batch.n) * static_cast<double>(batch.k) * static_cast<double>(batch.x_index.size());
-  return make_step([=, batch = std::move(batch), epilogue = std::move(epilogue), kernel = c.kernels->matmul_f32](const RunContext& run) {
-    const kernels::Epilogue e = epilogue.bind(run, run.scratch);
-    for (std::size_t i = 0; i < batch.x_index.size(); ++i) {
-      kernels::MatmulF32Args args = shape;
-      args.a = in<float>(run, 0) + batch.x_index[i] * batch.m * batch.k;
-      args.b = in<float>(run, 1) + batch.w_index[i] * batch.n * batch.k;
-      args.epilogue = epilogue_at(e, i * batch.m);
-      split_matrix(run, batch.m, 1, batch.m * batch.n * batch.k, kGrainF32, [&](std::size_t rb, std::size_t re, std::size_t, std::size_t, std::size_t p) {
-        kernels::MatmulF32Args part = args;
-        part.row_begin = rb;
-        part.row_end = re;
-        part.scratch = run.scratch + offsets + p * call;
-        kernel(part);
-      });
-    }
-    return ok_status();
-  }, offsets + call * static_cast<std::size_t>(std::max(c.threads, 1)), macs);
+  const std::size_t offsets = epilogue.scratch_bytes(),
+                    call = round_up(kernels::matmul_f32_scratch_bytes(shape), kAlignment);
+  const double macs = static_cast<double>(batch.m * batch.n) * static_cast<double>(batch.k) *
+                      static_cast<double>(batch.x_index.size());
+  return make_step(
+      [=, batch = std::move(batch), epilogue = std::move(epilogue),
+       kernel = c.kernels->matmul_f32](const RunContext& run) {
+        const kernels::Epilogue e = epilogue.bind(run, run.scratch);
+        for (std::size_t i = 0; i < batch.x_index.size(); ++i) {
+          kernels::MatmulF32Args args = shape;
+          args.a = in<float>(run, 0) + batch.x_index[i] * batch.m * batch.k;
+          args.b = in<float>(run, 1) + batch.w_index[i] * batch.n * batch.k;
+          args.epilogue = epilogue_at(e, i * batch.m);
+          split_matrix(
+              run, batch.m, 1, batch.m * batch.n * batch.k, kGrainF32,
+              [&](std::size_t rb, std::size_t re, std::size_t, std::size_t, std::size_t p) {
+                kernels::MatmulF32Args part = args;
+                part.row_begin = rb;
+                part.row_end = re;
+                part.scratch = run.scratch + offsets + p * call;
+                kernel(part);
+              });
+        }
+        return ok_status();
+      },
+      offsets + call * static_cast<std::size_t>(std::max(c.threads, 1)), macs);
 }
 
 }  // namespace fold8::ops

@@ -8,11 +8,12 @@ namespace fold8::ops {
 // Rows times columns, once per pair of (x matrix, w matrix); y matrices follow each other.
 struct MatrixBatch {
   std::size_t m = 0, n = 0, k = 0;
-  std::vector<std::size_t> x_index, w_index;     // which matrix of x and w each product reads
+  std::vector<std::size_t> x_index, w_index;  // which matrix of x and w each product reads
 };
-// For the batch axes of `out` ([0, out_axes)): the row-major index of the matrix of `operand` (batch axes [0, axes)) that
-// broadcasts there.
-std::vector<std::size_t> batch_indices(const Shape& operand, int axes, const Shape& out, int out_axes);
+// For the batch axes of `out` ([0, out_axes)): the row-major index of the matrix of `operand`
+// (batch axes [0, axes)) that broadcasts there.
+std::vector<std::size_t> batch_indices(const Shape& operand, int axes, const Shape& out,
+                                       int out_axes);
 
 // A weight as the kernels read it: used as it lies, or packed here (then `owned`).
 struct Weight {
@@ -24,25 +25,36 @@ Result<Weight> packed_operand(const graph::Op& op, const TensorType& w, const vo
 // The same as f32: an s8 or u8 weight is dequantized (weight-only INT8).
 Result<Weight> packed_f32_operand(const graph::Op& op, const TensorType& w, const void* data);
 
-// y = epilogue(x * w) with packed weights; work is split over rows, or over panels of columns when there are few rows.
-Result<StepPtr> gemm_f32_step(const PrepareContext& c, MatrixBatch batch, Weight weight, EpiloguePlan epilogue);
-Result<StepPtr> gemm_u8s8_step(const PrepareContext& c, MatrixBatch batch, Weight weight, std::vector<std::int32_t> zero_points, EpiloguePlan epilogue);
+// y = epilogue(x * w) with packed weights; work is split over rows, or over panels of columns when
+// there are few rows.
+Result<StepPtr> gemm_f32_step(const PrepareContext& c, MatrixBatch batch, Weight weight,
+                              EpiloguePlan epilogue);
+Result<StepPtr> gemm_u8s8_step(const PrepareContext& c, MatrixBatch batch, Weight weight,
+                               std::vector<std::int32_t> zero_points, EpiloguePlan epilogue);
 // w is computed: plain [B.., N, K], read with strides.
-Result<StepPtr> computed_weight_step(const PrepareContext& c, MatrixBatch batch, EpiloguePlan epilogue);
+Result<StepPtr> computed_weight_step(const PrepareContext& c, MatrixBatch batch,
+                                     EpiloguePlan epilogue);
 
-// f(row_begin, row_end, panel_begin, panel_end, part) on the pool, at least `grain` multiply-adds a part.
+// f(row_begin, row_end, panel_begin, panel_end, part) on the pool, at least `grain` multiply-adds a
+// part.
 template <class F>
-void split_matrix(const RunContext& run, std::size_t rows, std::size_t panels, std::size_t work, std::size_t grain, const F& f) {
+void split_matrix(const RunContext& run, std::size_t rows, std::size_t panels, std::size_t work,
+                  std::size_t grain, const F& f) {
   if (rows == 0 || panels == 0) return;
   const std::size_t threads = run.pool ? static_cast<std::size_t>(run.pool->threads()) : 1;
   const std::size_t each = std::max<std::size_t>(1, work / std::max(rows, panels));
   const std::size_t least = std::max<std::size_t>(1, grain / each);
   if (rows >= 4 * threads || rows >= panels)
-    parallel(run, rows, least, [&](std::size_t b, std::size_t e, std::size_t p) { f(b, e, std::size_t{0}, panels, p); });
+    parallel(run, rows, least, [&](std::size_t b, std::size_t e, std::size_t p) {
+      f(b, e, std::size_t{0}, panels, p);
+    });
   else
-    parallel(run, panels, least, [&](std::size_t b, std::size_t e, std::size_t p) { f(std::size_t{0}, rows, b, e, p); });
+    parallel(run, panels, least, [&](std::size_t b, std::size_t e, std::size_t p) {
+      f(std::size_t{0}, rows, b, e, p);
+    });
 }
-inline constexpr std::size_t kGrainF32 = std::size_t{1} << 18, kGrainS8 = std::size_t{1} << 20;   // multiply-adds
+inline constexpr std::size_t kGrainF32 = std::size_t{1} << 18,
+                             kGrainS8 = std::size_t{1} << 20;  // multiply-adds
 
 // e for the rows of matrix `at` of a batch: y, residual and row scales moved.
 kernels::Epilogue epilogue_at(kernels::Epilogue e, std::size_t first_row);

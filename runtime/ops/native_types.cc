@@ -7,15 +7,15 @@ namespace fold8::ops {
 namespace {
 
 enum class Order {
-  any,            // as they are, each operand by its own strides
-  follow,         // all like input 0
+  any,     // as they are, each operand by its own strides
+  follow,  // all like input 0
   plain,
   channels_last,
 };
 enum class Codes {
-  keep,           // bytes are moved, or the operator knows all its 8-bit types
-  u8,             // u8 codes; s8 is turned into u8 (code and zero point + 128)
-  real,           // dequantize before, quantize behind
+  keep,  // bytes are moved, or the operator knows all its 8-bit types
+  u8,    // u8 codes; s8 is turned into u8 (code and zero point + 128)
+  real,  // dequantize before, quantize behind
 };
 struct Rule {
   Order order = Order::plain;
@@ -23,9 +23,13 @@ struct Rule {
 };
 
 template <class... Os>
-bool is_one_of(const graph::Op& op) { return (std::holds_alternative<Os>(op) || ...); }
+bool is_one_of(const graph::Op& op) {
+  return (std::holds_alternative<Os>(op) || ...);
+}
 
-bool per_tensor(const TensorType& t) { return t.quant && is_quantizable(t.dtype) && t.quant->is_per_tensor(); }
+bool per_tensor(const TensorType& t) {
+  return t.quant && is_quantizable(t.dtype) && t.quant->is_per_tensor();
+}
 
 bool follows_channels_last_reduction(const graph::Reduce& op, const PrepareContext& c) {
   const int rank = c.type(0).shape.rank();
@@ -35,13 +39,18 @@ bool follows_channels_last_reduction(const graph::Reduce& op, const PrepareConte
 
 Rule rule_of(const graph::Op& op, const PrepareContext& c) {
   using namespace graph;
-  if (is_one_of<Transpose, Concat, Split, Slice, Pad, Expand, Tile, DepthToSpace, SpaceToDepth, Relayout, Identity, ShapeOf, SizeOf>(op))
+  if (is_one_of<Transpose, Concat, Split, Slice, Pad, Expand, Tile, DepthToSpace, SpaceToDepth,
+                Relayout, Identity, ShapeOf, SizeOf>(op))
     return {Order::any, Codes::keep};
   if (is_one_of<Reshape, Flatten, Squeeze, Unsqueeze>(op)) {
-    const bool both = c.type(0).layout == Layout::channels_last && c.out(0).layout == Layout::channels_last;
+    const bool both =
+        c.type(0).layout == Layout::channels_last && c.out(0).layout == Layout::channels_last;
     return {both && !(c.type(0).shape == c.out(0).shape) ? Order::plain : Order::any, Codes::keep};
   }
-  if (is_one_of<Where>(op)) return {Order::any, c.type(1).quant == c.type(2).quant && c.type(1).quant == c.out(0).quant ? Codes::keep : Codes::real};
+  if (is_one_of<Where>(op))
+    return {Order::any, c.type(1).quant == c.type(2).quant && c.type(1).quant == c.out(0).quant
+                            ? Codes::keep
+                            : Codes::real};
   if (is_one_of<Binary>(op)) return {Order::any, Codes::u8};
   if (is_one_of<Cast, Quantize, Dequantize, Lookup>(op)) return {Order::follow, Codes::keep};
   if (is_one_of<Unary>(op)) return {Order::follow, Codes::u8};
@@ -49,14 +58,19 @@ Rule rule_of(const graph::Op& op, const PrepareContext& c) {
   if (const auto* pool = std::get_if<Pool>(&op)) {
     if (pool->kind == PoolKind::lp) return {Order::follow, Codes::real};
     if (pool->kind == PoolKind::max && c.wants(1)) return {Order::plain, Codes::keep};
-    return {Order::follow, pool->kind == PoolKind::max && c.type(0).quant != c.out(0).quant ? Codes::real : Codes::u8};
+    return {Order::follow, pool->kind == PoolKind::max && c.type(0).quant != c.out(0).quant
+                               ? Codes::real
+                               : Codes::u8};
   }
   if (const auto* r = std::get_if<Resize>(&op))
-    return {Order::follow, r->mode == ResizeMode::nearest && c.type(0).quant == c.out(0).quant ? Codes::keep : Codes::real};
+    return {Order::follow, r->mode == ResizeMode::nearest && c.type(0).quant == c.out(0).quant
+                               ? Codes::keep
+                               : Codes::real};
   if (const auto* r = std::get_if<Reduce>(&op))
     return {follows_channels_last_reduction(*r, c) ? Order::follow : Order::plain, Codes::real};
   if (const auto* n = std::get_if<Norm>(&op)) {
-    if (n->kind == NormKind::group || n->kind == NormKind::instance) return {Order::follow, Codes::real};
+    if (n->kind == NormKind::group || n->kind == NormKind::instance)
+      return {Order::follow, Codes::real};
     return {Order::plain, c.has(3) || (c.wants(1)) ? Codes::real : Codes::u8};
   }
   if (is_one_of<Conv>(op)) return {Order::channels_last, Codes::u8};
@@ -72,7 +86,8 @@ TensorType with_u8_codes(TensorType t) {
   return t;
 }
 
-TensorType adapted(const TensorType& t, const Rule& rule, bool output, Layout first, bool scalar_weight) {
+TensorType adapted(const TensorType& t, const Rule& rule, bool output, Layout first,
+                   bool scalar_weight) {
   TensorType n = t;
   const bool activation = t.layout == Layout::plain || t.layout == Layout::channels_last;
   if (!activation || scalar_weight) return n;
@@ -96,22 +111,28 @@ TensorType adapted(const TensorType& t, const Rule& rule, bool output, Layout fi
 
 NativeTypes native_types(const graph::Op& op, const PrepareContext& c) {
   const Rule rule = rule_of(op, c);
-  const bool weighted = std::holds_alternative<graph::Linear>(op) || std::holds_alternative<graph::Conv>(op);
-  const Layout first = c.has(0) && c.type(0).layout == Layout::channels_last ? Layout::channels_last : Layout::plain;
-  const bool quantizes = std::holds_alternative<graph::Affine>(op) || std::holds_alternative<graph::BatchNorm>(op) || std::holds_alternative<graph::Norm>(op);
+  const bool weighted =
+      std::holds_alternative<graph::Linear>(op) || std::holds_alternative<graph::Conv>(op);
+  const Layout first =
+      c.has(0) && c.type(0).layout == Layout::channels_last ? Layout::channels_last : Layout::plain;
+  const bool quantizes = std::holds_alternative<graph::Affine>(op) ||
+                         std::holds_alternative<graph::BatchNorm>(op) ||
+                         std::holds_alternative<graph::Norm>(op);
   NativeTypes n;
   n.inputs.resize(c.inputs.size());
   n.outputs.resize(c.outputs.size());
   for (std::size_t i = 0; i < c.inputs.size(); ++i) {
     // Operands other than activations (weights, per-channel vectors, indices) stay as they are.
-    const bool fixed = i > 0 && ((weighted && i != 3) || (rule.order == Order::follow && !std::holds_alternative<graph::Where>(op)));
+    const bool fixed =
+        i > 0 && ((weighted && i != 3) ||
+                  (rule.order == Order::follow && !std::holds_alternative<graph::Where>(op)));
     if (c.has(i)) n.inputs[i] = adapted(c.type(i), rule, false, first, fixed);
   }
   for (std::size_t o = 0; o < c.outputs.size(); ++o) {
     if (!c.wants(o)) continue;
     n.outputs[o] = adapted(c.out(o), rule, true, first, false);
     const bool direct = quantizes && rule.codes == Codes::real && o == 0 && per_tensor(c.out(o));
-    if (direct) {   // the kernel's own quantizer divides, too
+    if (direct) {  // the kernel's own quantizer divides, too
       n.outputs[o].dtype = c.out(o).dtype;
       n.outputs[o].quant = c.out(o).quant;
       n.outputs[o] = with_u8_codes(n.outputs[o]);

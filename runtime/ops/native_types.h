@@ -1,5 +1,5 @@
-// The types an operator computes with. Where the plan's types differ from them, the dispatcher converts around the
-// operator in scratch (adapter.h): slower, and the same numbers.
+// The types an operator computes with. Where the plan's types differ from them, the dispatcher
+// converts around the operator in scratch (adapter.h): slower, and the same numbers.
 #pragma once
 
 #include "runtime/ops/common.h"
@@ -7,7 +7,7 @@
 namespace fold8::ops {
 
 struct NativeTypes {
-  std::vector<TensorType> inputs, outputs;   // unused entries (absent operands) stay default
+  std::vector<TensorType> inputs, outputs;  // unused entries (absent operands) stay default
 };
 NativeTypes native_types(const graph::Op& op, const PrepareContext& c);
 

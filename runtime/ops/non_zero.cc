@@ -1,4 +1,5 @@
-// ONNX NonZero: indices of the elements that are not 0, [rank, count], in row-major order. The count depends on the data.
+// ONNX NonZero: indices of the elements that are not 0, [rank, count], in row-major order. The
+// count depends on the data.
 #include "runtime/ops/each_op.h"
 
 namespace fold8::ops {
@@ -6,7 +7,8 @@ namespace fold8::ops {
 Status infer_op(const graph::NonZero&, InferContext& c) {
   FOLD8_CHECK_OK(expect_operands(c, 1, 1));
   const Shape& x = c.shape(0);
-  if (!with_number_type(c.type(0).dtype, []<class T>() {})) return bad_input(c, 0, "integers, bool, f32 or f64");
+  if (!with_number_type(c.type(0).dtype, []<class T>() {}))
+    return bad_input(c, 0, "integers, bool, f32 or f64");
   c.set(0, DType::s64, Shape{Dim(x.rank()), Dim::unknown()});
   Dim most(1);
   for (Dim d : x.dims()) most = most * d;
@@ -32,7 +34,8 @@ Result<StepPtr> prepare_op(const graph::NonZero&, const PrepareContext& c) {
         }
         ++at;
       }
-      if (!run.shapes.empty()) run.shapes[0] = Shape{Dim(x.rank()), Dim(static_cast<std::int64_t>(found))};
+      if (!run.shapes.empty())
+        run.shapes[0] = Shape{Dim(x.rank()), Dim(static_cast<std::int64_t>(found))};
     });
     return ok_status();
   });

@@ -1,4 +1,5 @@
-// LayerNorm, RMSNorm, GroupNorm, InstanceNorm (kernels/norm.h): statistics in f32, whatever comes in or goes out.
+// LayerNorm, RMSNorm, GroupNorm, InstanceNorm (kernels/norm.h): statistics in f32, whatever comes
+// in or goes out.
 #include "runtime/kernels/norm.h"
 
 #include "runtime/ops/each_op.h"
@@ -11,13 +12,16 @@ using graph::NormKind;
 enum Input : std::size_t { kX, kGamma, kBeta, kResidual, kMultiplier, kOffset, kRowScale, kInputs };
 enum Output : std::size_t { kY, kSum, kScale, kOutputs };
 
-bool by_rows(const graph::Norm& op) { return op.kind == NormKind::layer || op.kind == NormKind::rms; }
+bool by_rows(const graph::Norm& op) {
+  return op.kind == NormKind::layer || op.kind == NormKind::rms;
+}
 
 Status expect_vector(const InferContext& c, std::size_t i, Dim want) {
   if (!c.has(i)) return ok_status();
   FOLD8_CHECK_OK(expect_dtype(c, i, {DType::f32}));
   const auto n = c.shape(i).elements();
-  if (n && want.known() && *n != want.value()) return bad_input(c, i, std::to_string(want.value()) + " elements");
+  if (n && want.known() && *n != want.value())
+    return bad_input(c, i, std::to_string(want.value()) + " elements");
   return ok_status();
 }
 
@@ -25,17 +29,20 @@ Status infer_rows(const graph::Norm& op, InferContext& c) {
   const Shape& x = c.shape(kX);
   FOLD8_TRY(const int axis, checked_axis(op.axis, x.rank()));
   if (c.type(kX).dtype == DType::s32) {
-    if (!c.has(kMultiplier)) return invalid_model("accumulators (s32) are normalized without a multiplier (input 4)");
+    if (!c.has(kMultiplier))
+      return invalid_model("accumulators (s32) are normalized without a multiplier (input 4)");
   } else if (!c.type(kX).quant) {
     FOLD8_CHECK_OK(expect_dtype(c, kX, {DType::f32}));
   }
   Dim cols(1);
   for (int a = axis; a < x.rank(); ++a) cols = cols * x[a];
-  for (std::size_t i : {kGamma, kBeta, kMultiplier, kOffset}) FOLD8_CHECK_OK(expect_vector(c, i, cols));
+  for (std::size_t i : {kGamma, kBeta, kMultiplier, kOffset})
+    FOLD8_CHECK_OK(expect_vector(c, i, cols));
   if (c.has(kResidual)) {
     FOLD8_CHECK_OK(expect_dtype(c, kResidual, {DType::f32}));
     const auto y = broadcast(x, c.shape(kResidual));
-    if (!y || c.shape(kResidual).rank() != x.rank()) return bad_input(c, kResidual, "the shape of input 0, " + to_string(x));
+    if (!y || c.shape(kResidual).rank() != x.rank())
+      return bad_input(c, kResidual, "the shape of input 0, " + to_string(x));
   }
   c.set(kY, DType::f32, x);
   c.set(kSum, DType::f32, x);
@@ -51,7 +58,8 @@ Status infer_channels(const graph::Norm& op, InferContext& c) {
   if (!c.type(kX).quant) FOLD8_CHECK_OK(expect_dtype(c, kX, {DType::f32}));
   if (op.kind == NormKind::group) {
     if (op.groups < 1) return invalid_model("groups is " + std::to_string(op.groups));
-    if (x[1].known() && x[1].value() % op.groups != 0) return bad_input(c, kX, "channels that are a multiple of " + std::to_string(op.groups));
+    if (x[1].known() && x[1].value() % op.groups != 0)
+      return bad_input(c, kX, "channels that are a multiple of " + std::to_string(op.groups));
   }
   const Dim want = op.affine_per_group ? Dim(op.groups) : x[1];
   for (std::size_t i : {kGamma, kBeta}) FOLD8_CHECK_OK(expect_vector(c, i, want));
@@ -61,12 +69,17 @@ Status infer_channels(const graph::Norm& op, InferContext& c) {
   return ok_status();
 }
 
-const float* optional(const RunContext& run, std::size_t i) { return i < run.inputs.size() ? in<float>(run, i) : nullptr; }
+const float* optional(const RunContext& run, std::size_t i) {
+  return i < run.inputs.size() ? in<float>(run, i) : nullptr;
+}
 template <class T>
-T* optional_out(const RunContext& run, std::size_t o) { return o < run.outputs.size() ? out<T>(run, o) : nullptr; }
+T* optional_out(const RunContext& run, std::size_t o) {
+  return o < run.outputs.size() ? out<T>(run, o) : nullptr;
+}
 
 // What a norm writes, for rows [b, ..).
-kernels::NormOutput output_of(const RunContext& run, kernels::NormOutput base, std::size_t b, std::size_t cols) {
+kernels::NormOutput output_of(const RunContext& run, kernels::NormOutput base, std::size_t b,
+                              std::size_t cols) {
   if (base.quant == kernels::NormQuant::none) {
     base.y = out<float>(run, kY) + b * cols;
   } else {
@@ -82,7 +95,8 @@ Result<kernels::NormOutput> output_kind(const PrepareContext& c) {
   if (y.dtype == DType::f32) return o;
   if (y.dtype != DType::u8 || !y.quant) return unsupported("a norm that yields " + describe(y));
   if (y.quant->granularity() == Granularity::per_token) {
-    if (!c.wants(kScale)) return invalid_model("a norm with per-token output lacks its scale output");
+    if (!c.wants(kScale))
+      return invalid_model("a norm with per-token output lacks its scale output");
     o.quant = kernels::NormQuant::per_row;
     return o;
   }
@@ -93,14 +107,16 @@ Result<kernels::NormOutput> output_kind(const PrepareContext& c) {
   return o;
 }
 
-Result<StepPtr> prepare_q8(const graph::Norm& op, const PrepareContext& c, std::size_t rows, std::size_t cols, kernels::NormOutput output) {
+Result<StepPtr> prepare_q8(const graph::Norm& op, const PrepareContext& c, std::size_t rows,
+                           std::size_t cols, kernels::NormOutput output) {
   kernels::NormRowsQ8Args args;
   args.kind = op.kind == NormKind::layer ? kernels::NormKind::layer : kernels::NormKind::rms;
   args.cols = cols;
   args.scale = c.type(kX).quant->scale();
   args.zero_point = c.type(kX).quant->zero_point();
   args.epsilon = op.epsilon;
-  if (cols >= static_cast<std::size_t>(INT32_MAX) / 255) return unsupported("a norm over 8-bit rows of " + std::to_string(cols));
+  if (cols >= static_cast<std::size_t>(INT32_MAX) / 255)
+    return unsupported("a norm over 8-bit rows of " + std::to_string(cols));
   return make_step([=, kernel = c.kernels->norm_rows_q8](const RunContext& run) {
     parallel(run, rows, grain_for(4 * cols), [&](std::size_t b, std::size_t e, std::size_t) {
       kernels::NormRowsQ8Args part = args;
@@ -131,31 +147,36 @@ Result<StepPtr> prepare_rows(const graph::Norm& op, const PrepareContext& c) {
   args.epsilon = op.epsilon;
   const bool acc = x.dtype == DType::s32;
   const std::size_t line = round_up(cols * sizeof(float), kAlignment);
-  return make_step([=, kernel = c.kernels->norm_rows](const RunContext& run) {
-    parallel(run, rows, grain_for(4 * cols), [&](std::size_t b, std::size_t e, std::size_t p) {
-      kernels::NormRowsArgs part = args;
-      part.rows = e - b;
-      if (acc) part.acc = in<std::int32_t>(run, kX) + b * cols;
-      else part.x = in<float>(run, kX) + b * cols;
-      part.multiplier = acc ? optional(run, kMultiplier) : nullptr;
-      part.offset = acc ? optional(run, kOffset) : nullptr;
-      if (const float* s = optional(run, kRowScale); acc && s) part.row_scale = s + b;
-      if (const float* r = optional(run, kResidual)) part.residual = r + b * cols;
-      if (float* s = optional_out<float>(run, kSum)) part.sum_out = s + b * cols;
-      part.gamma = optional(run, kGamma);
-      part.beta = optional(run, kBeta);
-      part.scratch = reinterpret_cast<float*>(run.scratch + p * line);
-      part.out = output_of(run, output, b, cols);
-      kernel(part);
-    });
-    return ok_status();
-  }, line * static_cast<std::size_t>(std::max(c.threads, 1)));
+  return make_step(
+      [=, kernel = c.kernels->norm_rows](const RunContext& run) {
+        parallel(run, rows, grain_for(4 * cols), [&](std::size_t b, std::size_t e, std::size_t p) {
+          kernels::NormRowsArgs part = args;
+          part.rows = e - b;
+          if (acc)
+            part.acc = in<std::int32_t>(run, kX) + b * cols;
+          else
+            part.x = in<float>(run, kX) + b * cols;
+          part.multiplier = acc ? optional(run, kMultiplier) : nullptr;
+          part.offset = acc ? optional(run, kOffset) : nullptr;
+          if (const float* s = optional(run, kRowScale); acc && s) part.row_scale = s + b;
+          if (const float* r = optional(run, kResidual)) part.residual = r + b * cols;
+          if (float* s = optional_out<float>(run, kSum)) part.sum_out = s + b * cols;
+          part.gamma = optional(run, kGamma);
+          part.beta = optional(run, kBeta);
+          part.scratch = reinterpret_cast<float*>(run.scratch + p * line);
+          part.out = output_of(run, output, b, cols);
+          kernel(part);
+        });
+        return ok_status();
+      },
+      line * static_cast<std::size_t>(std::max(c.threads, 1)));
 }
 
 Result<StepPtr> prepare_channels(const graph::Norm& op, const PrepareContext& c) {
   const TensorType& x = c.type(kX);
   FOLD8_TRY(const kernels::NormOutput output, output_kind(c));
-  if (output.quant == kernels::NormQuant::per_row) return unsupported("a group norm with a per-token output");
+  if (output.quant == kernels::NormQuant::per_row)
+    return unsupported("a group norm with a per-token output");
   kernels::NormChannelsArgs args;
   args.n = 1;
   args.channels = static_cast<std::size_t>(x.shape.extent(1));
@@ -168,22 +189,28 @@ Result<StepPtr> prepare_channels(const graph::Norm& op, const PrepareContext& c)
   args.q_zero_point = output.q_zero_point;
   const bool quantize = output.quant == kernels::NormQuant::fixed;
   const auto samples = static_cast<std::size_t>(x.shape.extent(0));
-  const std::size_t plane = args.channels * args.spatial, line = round_up(3 * args.channels * sizeof(float), kAlignment);
+  const std::size_t plane = args.channels * args.spatial,
+                    line = round_up(3 * args.channels * sizeof(float), kAlignment);
   if (samples * plane == 0) return make_step([](const RunContext&) { return ok_status(); });
-  return make_step([=, kernel = c.kernels->norm_channels](const RunContext& run) {
-    parallel(run, samples, grain_for(4 * plane), [&](std::size_t b, std::size_t e, std::size_t p) {
-      kernels::NormChannelsArgs part = args;
-      part.n = e - b;
-      part.x = in<float>(run, kX) + b * plane;
-      part.gamma = optional(run, kGamma);
-      part.beta = optional(run, kBeta);
-      if (quantize) part.q = out<std::uint8_t>(run, kY) + b * plane;
-      else part.y = out<float>(run, kY) + b * plane;
-      part.scratch = reinterpret_cast<float*>(run.scratch + p * line);
-      kernel(part);
-    });
-    return ok_status();
-  }, line * static_cast<std::size_t>(std::max(c.threads, 1)));
+  return make_step(
+      [=, kernel = c.kernels->norm_channels](const RunContext& run) {
+        parallel(run, samples, grain_for(4 * plane),
+                 [&](std::size_t b, std::size_t e, std::size_t p) {
+                   kernels::NormChannelsArgs part = args;
+                   part.n = e - b;
+                   part.x = in<float>(run, kX) + b * plane;
+                   part.gamma = optional(run, kGamma);
+                   part.beta = optional(run, kBeta);
+                   if (quantize)
+                     part.q = out<std::uint8_t>(run, kY) + b * plane;
+                   else
+                     part.y = out<float>(run, kY) + b * plane;
+                   part.scratch = reinterpret_cast<float*>(run.scratch + p * line);
+                   kernel(part);
+                 });
+        return ok_status();
+      },
+      line * static_cast<std::size_t>(std::max(c.threads, 1)));
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// ONNX OneHot: indices, depth, values [off, on]; a new axis of extent depth. Indices outside [-depth, depth) give off only.
+// ONNX OneHot: indices, depth, values [off, on]; a new axis of extent depth. Indices outside
+// [-depth, depth) give off only.
 #include "runtime/ops/each_op.h"
 
 namespace fold8::ops {
@@ -6,13 +7,16 @@ namespace {
 
 Result<int> new_axis(std::int64_t axis, int rank) { return checked_axis(axis, rank + 1); }
 
-// A scalar number of any arithmetic type as an integer (rounded toward zero; out of range: no valid index).
+// A scalar number of any arithmetic type as an integer (rounded toward zero; out of range: no valid
+// index).
 std::int64_t number_at(const void* data, DType dtype, std::size_t i) {
   std::int64_t v = INT64_MIN;
   with_number_type(dtype, [&]<class T>() {
     const T x = static_cast<const T*>(data)[i];
-    if constexpr (std::is_floating_point_v<T>) v = x >= T(-9e15) && x <= T(9e15) ? static_cast<std::int64_t>(x) : INT64_MIN;
-    else v = static_cast<std::int64_t>(x);
+    if constexpr (std::is_floating_point_v<T>)
+      v = x >= T(-9e15) && x <= T(9e15) ? static_cast<std::int64_t>(x) : INT64_MIN;
+    else
+      v = static_cast<std::int64_t>(x);
   });
   return v;
 }
@@ -21,14 +25,18 @@ std::int64_t number_at(const void* data, DType dtype, std::size_t i) {
 
 Status infer_op(const graph::OneHot& op, InferContext& c) {
   FOLD8_CHECK_OK(expect_operands(c, 3, 3));
-  if (c.type(0).dtype == DType::f16 || c.type(0).dtype == DType::bf16) return bad_input(c, 0, "integers, f32 or f64");
-  if (c.shape(2).rank() != 1 || (c.shape(2)[0].known() && c.shape(2).extent(0) != 2)) return bad_input(c, 2, "two elements, off and on");
+  if (c.type(0).dtype == DType::f16 || c.type(0).dtype == DType::bf16)
+    return bad_input(c, 0, "integers, f32 or f64");
+  if (c.shape(2).rank() != 1 || (c.shape(2)[0].known() && c.shape(2).extent(0) != 2))
+    return bad_input(c, 2, "two elements, off and on");
   const Shape& x = c.shape(0);
   FOLD8_CHECK_OK(expect_rank_fits(x.rank() + 1));
   FOLD8_TRY(const int axis, new_axis(op.axis, x.rank()));
   Dim depth = Dim::unknown();
-  if (const auto k = c.ints(1); k && k->values.size() == 1) depth = k->values[0];
-  else if (const auto r = c.reals(1); r && r->size() == 1 && (*r)[0] >= 0 && (*r)[0] < 1e15) depth = static_cast<std::int64_t>((*r)[0]);
+  if (const auto k = c.ints(1); k && k->values.size() == 1)
+    depth = k->values[0];
+  else if (const auto r = c.reals(1); r && r->size() == 1 && (*r)[0] >= 0 && (*r)[0] < 1e15)
+    depth = static_cast<std::int64_t>((*r)[0]);
   if (depth.known() && depth.value() < 0) return bad_input(c, 1, "a depth of 0 or more");
   Shape y = x;
   y.insert(axis, depth);
@@ -51,7 +59,9 @@ Result<StepPtr> prepare_op(const graph::OneHot& op, const PrepareContext& c) {
       std::int64_t hot = number_at(run.inputs[0], dtype, i);
       if (hot < -depth || hot >= depth) continue;
       if (hot < 0) hot += depth;
-      const std::size_t at = (i / inner * static_cast<std::size_t>(depth) + static_cast<std::size_t>(hot)) * inner + i % inner;
+      const std::size_t at =
+          (i / inner * static_cast<std::size_t>(depth) + static_cast<std::size_t>(hot)) * inner +
+          i % inner;
       std::memcpy(y + at * size, values + size, size);
     }
     return ok_status();

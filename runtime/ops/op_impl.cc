@@ -15,20 +15,28 @@ std::vector<std::int64_t> widen(const void* data, std::size_t n) {
 // Elements of a constant of at most KnownInts::kMaxInts integers or booleans and rank 0 or 1.
 std::optional<std::vector<std::int64_t>> constant_ints(const TensorType& type, const void* data) {
   const auto n = type.shape.elements();
-  if (data == nullptr || type.shape.rank() > 1 || !n || *n > KnownInts::kMaxInts) return std::nullopt;
+  if (data == nullptr || type.shape.rank() > 1 || !n || *n > KnownInts::kMaxInts)
+    return std::nullopt;
   const auto count = static_cast<std::size_t>(*n);
   switch (type.dtype) {
-    case DType::s64: return widen<std::int64_t>(data, count);
-    case DType::s32: return widen<std::int32_t>(data, count);
-    case DType::u8: case DType::boolean: return widen<std::uint8_t>(data, count);
-    case DType::s8: return widen<std::int8_t>(data, count);
-    default: return std::nullopt;
+    case DType::s64:
+      return widen<std::int64_t>(data, count);
+    case DType::s32:
+      return widen<std::int32_t>(data, count);
+    case DType::u8:
+    case DType::boolean:
+      return widen<std::uint8_t>(data, count);
+    case DType::s8:
+      return widen<std::int8_t>(data, count);
+    default:
+      return std::nullopt;
   }
 }
 
 std::optional<std::vector<double>> constant_reals(const TensorType& type, const void* data) {
   const auto n = type.shape.elements();
-  if (data == nullptr || type.shape.rank() > 1 || !n || *n > KnownInts::kMaxInts) return std::nullopt;
+  if (data == nullptr || type.shape.rank() > 1 || !n || *n > KnownInts::kMaxInts)
+    return std::nullopt;
   const auto count = static_cast<std::size_t>(*n);
   if (type.dtype == DType::f32) {
     const float* p = static_cast<const float*>(data);
@@ -63,7 +71,8 @@ std::optional<KnownInts> InferContext::ints(std::size_t i) const {
 
 std::span<const float> InferContext::floats(std::size_t i) const {
   if (!has(i) || inputs[i].constant == nullptr || type(i).dtype != DType::f32) return {};
-  return {static_cast<const float*>(inputs[i].constant), static_cast<std::size_t>(shape(i).count())};
+  return {static_cast<const float*>(inputs[i].constant),
+          static_cast<std::size_t>(shape(i).count())};
 }
 
 std::optional<std::vector<double>> InferContext::reals(std::size_t i) const {

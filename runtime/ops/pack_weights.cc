@@ -3,11 +3,14 @@
 #include "runtime/kernels/conv_u8s8.h"
 #include "runtime/kernels/pack_f32.h"
 #include "runtime/kernels/pack_s8.h"
+#include "runtime/ops/conv_geometry.h"
 
 namespace fold8::ops {
 namespace {
 
-std::int8_t* s8_of(const std::shared_ptr<Buffer>& b) { return reinterpret_cast<std::int8_t*>(b->mutable_data()); }
+std::int8_t* s8_of(const std::shared_ptr<Buffer>& b) {
+  return reinterpret_cast<std::int8_t*>(b->mutable_data());
+}
 
 // u8 codes become s8 by subtracting 128 from code and zero point; what they stand for stays.
 Result<TensorType> signed_type(const TensorType& w) {
@@ -23,10 +26,21 @@ Result<TensorType> signed_type(const TensorType& w) {
   std::vector<std::int32_t> zeros(scales.size());
   for (std::size_t i = 0; i < zeros.size(); ++i) zeros[i] = q.zero_point(i) - 128;
   switch (q.granularity()) {
-    case Granularity::per_tensor: { FOLD8_TRY(t.quant, QuantParams::per_tensor(scales[0], zeros[0])); break; }
-    case Granularity::per_channel: { FOLD8_TRY(t.quant, QuantParams::per_channel(q.axis(), std::move(scales), std::move(zeros))); break; }
-    case Granularity::per_group: { FOLD8_TRY(t.quant, QuantParams::per_group(q.axis(), q.group(), std::move(scales), std::move(zeros))); break; }
-    case Granularity::per_token: return unsupported("a weight with scales per token");
+    case Granularity::per_tensor: {
+      FOLD8_TRY(t.quant, QuantParams::per_tensor(scales[0], zeros[0]));
+      break;
+    }
+    case Granularity::per_channel: {
+      FOLD8_TRY(t.quant, QuantParams::per_channel(q.axis(), std::move(scales), std::move(zeros)));
+      break;
+    }
+    case Granularity::per_group: {
+      FOLD8_TRY(t.quant,
+                QuantParams::per_group(q.axis(), q.group(), std::move(scales), std::move(zeros)));
+      break;
+    }
+    case Granularity::per_token:
+      return unsupported("a weight with scales per token");
   }
   return t;
 }
@@ -45,16 +59,19 @@ struct Matrices {
 };
 Matrices matrices_of(const Shape& w) {
   const int r = w.rank();
-  return {static_cast<std::size_t>(w.count(0, r - 2)), static_cast<std::size_t>(w.extent(r - 2)), static_cast<std::size_t>(w.extent(r - 1))};
+  return {static_cast<std::size_t>(w.count(0, r - 2)), static_cast<std::size_t>(w.extent(r - 2)),
+          static_cast<std::size_t>(w.extent(r - 1))};
 }
 
 std::size_t linear_s8_bytes(const Matrices& m, const KBlocks& blocks) {
   std::size_t one = 0;
-  for (std::size_t g = 0; g < blocks.count; ++g) one += kernels::packed_s8_bytes(m.n, blocks.depth(g));
+  for (std::size_t g = 0; g < blocks.count; ++g)
+    one += kernels::packed_s8_bytes(m.n, blocks.depth(g));
   return m.batch * one;
 }
 
-void pack_linear_s8(const Matrices& m, const KBlocks& blocks, const std::int8_t* w, std::int8_t* to) {
+void pack_linear_s8(const Matrices& m, const KBlocks& blocks, const std::int8_t* w,
+                    std::int8_t* to) {
   for (std::size_t b = 0; b < m.batch; ++b) {
     for (std::size_t g = 0; g < blocks.count; ++g) {
       kernels::pack_s8(w + b * m.n * m.k + g * blocks.block, m.k, m.n, blocks.depth(g), to);
@@ -65,36 +82,49 @@ void pack_linear_s8(const Matrices& m, const KBlocks& blocks, const std::int8_t*
 
 // ONNX order to [M, taps, channels of the group].
 std::vector<std::int8_t> conv_order(const kernels::ConvShape& s, const std::int8_t* w) {
-  const auto taps = static_cast<std::size_t>(kernels::conv_taps(s)), groups = static_cast<std::size_t>(s.groups);
-  const auto m = static_cast<std::size_t>(s.out_channels) / groups, c = static_cast<std::size_t>(s.in_channels) / groups;
+  const auto taps = static_cast<std::size_t>(kernels::conv_taps(s)),
+             groups = static_cast<std::size_t>(s.groups);
+  const auto m = static_cast<std::size_t>(s.out_channels) / groups,
+             c = static_cast<std::size_t>(s.in_channels) / groups;
   std::vector<std::int8_t> to(groups * m * c * taps);
   for (std::size_t g = 0; g < groups; ++g)
     for (std::size_t o = 0; o < m; ++o)
       for (std::size_t i = 0; i < c; ++i)
         for (std::size_t t = 0; t < taps; ++t) {
-          const std::size_t from = s.transposed ? ((g * c + i) * m + o) * taps + t : ((g * m + o) * c + i) * taps + t;
+          const std::size_t from =
+              s.transposed ? ((g * c + i) * m + o) * taps + t : ((g * m + o) * c + i) * taps + t;
           to[((g * m + o) * taps + t) * c + i] = w[from];
         }
   return to;
 }
 
 kernels::ConvWeights conv_f32_weights(const kernels::ConvShape& s, const float* w) {
-  const auto taps = static_cast<std::size_t>(kernels::conv_taps(s)), groups = static_cast<std::size_t>(s.groups);
-  const auto n = static_cast<std::size_t>(s.out_channels) / groups, c = static_cast<std::size_t>(s.in_channels) / groups;
-  return s.transposed ? kernels::conv_transpose_weights(w, n, c, taps, groups) : kernels::conv_weights(w, n, c, taps, groups);
+  const auto taps = static_cast<std::size_t>(kernels::conv_taps(s)),
+             groups = static_cast<std::size_t>(s.groups);
+  const auto n = static_cast<std::size_t>(s.out_channels) / groups,
+             c = static_cast<std::size_t>(s.in_channels) / groups;
+  return s.transposed ? kernels::conv_transpose_weights(w, n, c, taps, groups)
+                      : kernels::conv_weights(w, n, c, taps, groups);
 }
 
 std::size_t conv_f32_floats(const kernels::ConvShape& s) {
-  const auto taps = static_cast<std::size_t>(kernels::conv_taps(s)), groups = static_cast<std::size_t>(s.groups);
-  if (kernels::conv_is_depthwise(s)) return kernels::packed_depthwise_f32_size(static_cast<std::size_t>(s.out_channels), taps);
-  return kernels::packed_f32_size(static_cast<std::size_t>(s.out_channels) / groups, static_cast<std::size_t>(s.in_channels) / groups * taps, groups);
+  const auto taps = static_cast<std::size_t>(kernels::conv_taps(s)),
+             groups = static_cast<std::size_t>(s.groups);
+  if (kernels::conv_is_depthwise(s))
+    return kernels::packed_depthwise_f32_size(static_cast<std::size_t>(s.out_channels), taps);
+  return kernels::packed_f32_size(static_cast<std::size_t>(s.out_channels) / groups,
+                                  static_cast<std::size_t>(s.in_channels) / groups * taps, groups);
 }
 
 Status expect_packable(const TensorType& w, int least_rank) {
-  if (w.layout != Layout::plain) return internal_error("the weight " + describe(w) + " is packed already");
-  if (w.dtype != DType::f32 && !is_quantizable(w.dtype)) return unsupported("a weight of type " + describe(w));
-  if (!w.shape.known() || w.shape.rank() < least_rank || !w.shape.elements()) return invalid_model("the weight is " + describe(w));
-  if (w.shape.count() > (std::int64_t{1} << 40)) return unsupported("a weight of " + to_string(w.shape));
+  if (w.layout != Layout::plain)
+    return internal_error("the weight " + describe(w) + " is packed already");
+  if (w.dtype != DType::f32 && !is_quantizable(w.dtype))
+    return unsupported("a weight of type " + describe(w));
+  if (!w.shape.known() || w.shape.rank() < least_rank || !w.shape.elements())
+    return invalid_model("the weight is " + describe(w));
+  if (w.shape.count() > (std::int64_t{1} << 40))
+    return unsupported("a weight of " + to_string(w.shape));
   return ok_status();
 }
 
@@ -108,13 +138,15 @@ Result<PackedWeight> pack_linear(const TensorType& w, const void* data) {
     const std::size_t one = kernels::packed_f32_size(m.n, m.k);
     auto b = Buffer::allocate(m.batch * one * sizeof(float));
     for (std::size_t i = 0; i < m.batch; ++i)
-      kernels::pack_f32(static_cast<const float*>(data) + i * m.n * m.k, m.n, m.k, 1, reinterpret_cast<float*>(b->mutable_data()) + i * one);
+      kernels::pack_f32(static_cast<const float*>(data) + i * m.n * m.k, m.n, m.k, 1,
+                        reinterpret_cast<float*>(b->mutable_data()) + i * one);
     p.data = std::move(b);
     return p;
   }
   FOLD8_TRY(p.type, signed_type(w));
   p.type.layout = Layout::packed_s8;
-  if (m.k >= (std::size_t{1} << 24)) return unsupported("an INT8 weight with " + std::to_string(m.k) + " inputs");
+  if (m.k >= (std::size_t{1} << 24))
+    return unsupported("an INT8 weight with " + std::to_string(m.k) + " inputs");
   const KBlocks blocks = k_blocks(w);
   auto b = Buffer::allocate(linear_s8_bytes(m, blocks));
   pack_linear_s8(m, blocks, signed_codes(w, data).data(), s8_of(b));
@@ -122,9 +154,17 @@ Result<PackedWeight> pack_linear(const TensorType& w, const void* data) {
   return p;
 }
 
-Result<PackedWeight> pack_conv(const graph::Conv& op, const TensorType& w, const void* data) {
+PackedWeight plain_copy(const TensorType& w, const void* data) {
+  auto b = Buffer::allocate(bytes(w));
+  if (b->size() > 0) std::memcpy(b->mutable_data(), data, b->size());
+  return {w, std::move(b)};
+}
+
+}  // namespace
+
+Result<PackedWeight> pack_conv_weight(const kernels::ConvShape& s, const TensorType& w,
+                                      const void* data) {
   FOLD8_CHECK_OK(expect_packable(w, 3));
-  FOLD8_TRY(const kernels::ConvShape s, conv_weight_shape(op, w.shape));
   const bool depthwise = kernels::conv_is_depthwise(s);
   PackedWeight p;
   if (w.dtype == DType::f32) {
@@ -133,12 +173,16 @@ Result<PackedWeight> pack_conv(const graph::Conv& op, const TensorType& w, const
     auto b = Buffer::allocate(conv_f32_floats(s) * sizeof(float));
     auto* to = reinterpret_cast<float*>(b->mutable_data());
     const auto* from = static_cast<const float*>(data);
-    if (depthwise) kernels::pack_depthwise_f32(from, static_cast<std::size_t>(s.out_channels), static_cast<std::size_t>(kernels::conv_taps(s)), to);
-    else kernels::pack_conv_f32(conv_f32_weights(s, from), to);
+    if (depthwise)
+      kernels::pack_depthwise_f32(from, static_cast<std::size_t>(s.out_channels),
+                                  static_cast<std::size_t>(kernels::conv_taps(s)), to);
+    else
+      kernels::pack_conv_f32(conv_f32_weights(s, from), to);
     p.data = std::move(b);
     return p;
   }
-  if (w.quant && w.quant->granularity() == Granularity::per_group) return unsupported("a convolution weight with scales per group");
+  if (w.quant && w.quant->granularity() == Granularity::per_group)
+    return unsupported("a convolution weight with scales per group");
   FOLD8_TRY(p.type, signed_type(w));
   p.type.layout = depthwise ? Layout::depthwise_s8 : Layout::packed_s8;
   auto b = Buffer::allocate(kernels::conv_s8_packed_bytes(s));
@@ -147,54 +191,44 @@ Result<PackedWeight> pack_conv(const graph::Conv& op, const TensorType& w, const
   return p;
 }
 
-}  // namespace
-
 KBlocks k_blocks(const TensorType& w) {
   KBlocks b;
   b.k = b.block = static_cast<std::size_t>(w.shape.back().value());
-  if (w.quant && w.quant->granularity() == Granularity::per_group && w.quant->group() > 0 && b.k > 0) {
+  if (w.quant && w.quant->granularity() == Granularity::per_group && w.quant->group() > 0 &&
+      b.k > 0) {
     b.block = static_cast<std::size_t>(w.quant->group());
     b.count = (b.k + b.block - 1) / b.block;
   }
   return b;
 }
 
-Result<kernels::ConvShape> conv_weight_shape(const graph::Conv& op, const Shape& w) {
-  const int axes = w.rank() - 2;
-  if (axes < 1 || axes > 3 || !w.known()) return invalid_model("a convolution weight of shape " + to_string(w));
-  kernels::ConvShape s;
-  s.groups = op.group;
-  s.transposed = op.transposed;
-  if (op.group < 1 || w.extent(0) % op.group != 0) return invalid_model("group is " + std::to_string(op.group) + " for a weight of shape " + to_string(w));
-  s.out_channels = op.transposed ? w.extent(1) * op.group : w.extent(0);
-  s.in_channels = op.transposed ? w.extent(0) : w.extent(1) * op.group;
-  for (int i = 0; i < axes; ++i) {
-    const int to = 3 - axes + i;
-    s.kernel[to] = w.extent(2 + i);
-    if (!op.strides.empty() && static_cast<int>(op.strides.size()) == axes) s.stride[to] = op.strides[static_cast<std::size_t>(i)];
-    if (!op.dilations.empty() && static_cast<int>(op.dilations.size()) == axes) s.dilation[to] = op.dilations[static_cast<std::size_t>(i)];
-  }
-  return s;
-}
-
 Result<PackedWeight> pack_weight(const graph::Op& op, const TensorType& w, const void* data) {
   if (std::get_if<graph::Linear>(&op)) return pack_linear(w, data);
-  if (const auto* conv = std::get_if<graph::Conv>(&op)) return pack_conv(*conv, w, data);
+  if (const auto* conv = std::get_if<graph::Conv>(&op)) {
+    FOLD8_CHECK_OK(expect_packable(w, 3));
+    if (w.dtype != DType::f32 && packing_depends_on_extents(*conv)) return plain_copy(w, data);
+    FOLD8_TRY(const kernels::ConvShape s, conv_weight_shape(*conv, w.shape));
+    return pack_conv_weight(s, w, data);
+  }
   return internal_error("operator '" + std::string(graph::name(op)) + "' has no weight to pack");
 }
 
 Result<std::size_t> weight_bytes(const graph::Op& op, const TensorType& w) {
   if (w.layout == Layout::plain) return bytes(w);
   if (std::get_if<graph::Linear>(&op)) {
-    if (w.shape.rank() < 2 || !w.shape.known()) return invalid_model("the weight is " + describe(w));
+    if (w.shape.rank() < 2 || !w.shape.known())
+      return invalid_model("the weight is " + describe(w));
     const Matrices m = matrices_of(w.shape);
-    if (w.layout == Layout::packed_f32) return m.batch * kernels::packed_f32_size(m.n, m.k) * sizeof(float);
+    if (w.layout == Layout::packed_f32)
+      return m.batch * kernels::packed_f32_size(m.n, m.k) * sizeof(float);
     return linear_s8_bytes(m, k_blocks(w));
   }
   const auto* conv = std::get_if<graph::Conv>(&op);
-  if (conv == nullptr) return internal_error("operator '" + std::string(graph::name(op)) + "' has no packed weight");
+  if (conv == nullptr)
+    return internal_error("operator '" + std::string(graph::name(op)) + "' has no packed weight");
   FOLD8_TRY(const kernels::ConvShape s, conv_weight_shape(*conv, w.shape));
-  if (w.layout == Layout::packed_f32 || w.layout == Layout::depthwise_f32) return conv_f32_floats(s) * sizeof(float);
+  if (w.layout == Layout::packed_f32 || w.layout == Layout::depthwise_f32)
+    return conv_f32_floats(s) * sizeof(float);
   return kernels::conv_s8_packed_bytes(s);
 }
 
@@ -205,17 +239,23 @@ Result<ColumnParams> column_params(const TensorType& w, int channel_axis, std::s
   const QuantParams& q = *w.quant;
   const bool per_channel = q.granularity() == Granularity::per_channel;
   const std::size_t n = q.scales().size();
-  if ((!per_channel && !q.is_per_tensor()) || (per_channel && (q.axis() != channel_axis || n == 0 || columns % n != 0)))
-    return unsupported("weight parameters " + to_string(q) + ": scales are per tensor or per output channel (axis " + std::to_string(channel_axis) + ")");
+  if ((!per_channel && !q.is_per_tensor()) ||
+      (per_channel && (q.axis() != channel_axis || n == 0 || columns % n != 0)))
+    return unsupported("weight parameters " + to_string(q) +
+                       ": scales are per tensor or per output channel (axis " +
+                       std::to_string(channel_axis) + ")");
   for (std::size_t i = 0; i < columns; ++i) p.scales[i] = q.scales()[per_channel ? i % n : 0];
   if (!q.has_zero_points()) return p;
   p.zero_points.resize(columns);
-  for (std::size_t i = 0; i < columns; ++i) p.zero_points[i] = q.zero_point(per_channel ? i % n : 0);
+  for (std::size_t i = 0; i < columns; ++i)
+    p.zero_points[i] = q.zero_point(per_channel ? i % n : 0);
   return p;
 }
 
-Result<std::vector<float>> dequantize_weight(const graph::Op& op, const TensorType& w, const void* data) {
-  if (!std::get_if<graph::Linear>(&op) && w.layout != Layout::plain) return unsupported("weight-only INT8 with a packed convolution weight");
+Result<std::vector<float>> dequantize_weight(const graph::Op& op, const TensorType& w,
+                                             const void* data) {
+  if (!std::get_if<graph::Linear>(&op) && w.layout != Layout::plain)
+    return unsupported("weight-only INT8 with a packed convolution weight");
   std::vector<std::int8_t> codes(count(w));
   TensorType type = w;
   if (w.layout == Layout::plain) {
@@ -230,7 +270,8 @@ Result<std::vector<float>> dequantize_weight(const graph::Op& op, const TensorTy
         std::vector<std::int8_t> part(m.n * blocks.depth(g));
         kernels::unpack_s8(from, m.n, blocks.depth(g), part.data());
         for (std::size_t i = 0; i < m.n; ++i)
-          std::copy_n(part.data() + i * blocks.depth(g), blocks.depth(g), codes.data() + (b * m.n + i) * m.k + g * blocks.block);
+          std::copy_n(part.data() + i * blocks.depth(g), blocks.depth(g),
+                      codes.data() + (b * m.n + i) * m.k + g * blocks.block);
         from += kernels::packed_s8_bytes(m.n, blocks.depth(g));
       }
   } else {
@@ -247,8 +288,12 @@ Result<std::vector<float>> dequantize_weight(const graph::Op& op, const TensorTy
   }
   for (std::size_t i = 0; i < y.size(); ++i) {
     std::size_t at = 0;
-    if (q.granularity() == Granularity::per_channel) at = i / inner % extent;
-    else if (q.granularity() == Granularity::per_group) at = (i / inner / extent * ((extent + group - 1) / group) + i / inner % extent / group) * inner + i % inner;
+    if (q.granularity() == Granularity::per_channel)
+      at = i / inner % extent;
+    else if (q.granularity() == Granularity::per_group)
+      at = (i / inner / extent * ((extent + group - 1) / group) + i / inner % extent / group) *
+               inner +
+           i % inner;
     y[i] = static_cast<float>(codes[i] - q.zero_point(at)) * q.scales()[at];
   }
   return y;

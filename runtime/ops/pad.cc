@@ -1,4 +1,5 @@
-// ONNX Pad: constant, reflect, edge, wrap; negative pads crop. A missing value is 0 (the zero point of a quantized tensor).
+// ONNX Pad: constant, reflect, edge, wrap; negative pads crop. A missing value is 0 (the zero point
+// of a quantized tensor).
 #include "runtime/ops/each_op.h"
 #include "runtime/ops/strided_copy.h"
 
@@ -10,10 +11,12 @@ struct Pads {
 };
 
 // pads: the numbers of input 1; axes: those of input 3, if given.
-Result<Pads> pads_of(const std::vector<std::int64_t>& pads, const std::optional<std::vector<std::int64_t>>& axes, int rank) {
+Result<Pads> pads_of(const std::vector<std::int64_t>& pads,
+                     const std::optional<std::vector<std::int64_t>>& axes, int rank) {
   const std::size_t n = axes ? axes->size() : static_cast<std::size_t>(rank);
   if (pads.size() != 2 * n)
-    return invalid_model("input 1 holds " + std::to_string(pads.size()) + " pads, expected " + std::to_string(2 * n));
+    return invalid_model("input 1 holds " + std::to_string(pads.size()) + " pads, expected " +
+                         std::to_string(2 * n));
   Pads p;
   for (std::size_t i = 0; i < n; ++i) {
     FOLD8_TRY(const int a, checked_axis(axes ? (*axes)[i] : static_cast<std::int64_t>(i), rank));
@@ -70,12 +73,15 @@ Result<StepPtr> prepare_constant(const PrepareContext& c, const Pads& pads) {
   std::array<std::byte, 8> zero{};
   if (x.quant && x.quant->is_per_tensor()) zero[0] = static_cast<std::byte>(x.quant->zero_point());
   const std::size_t total = count(y);
-  const auto src_bytes = static_cast<std::size_t>(src) * size, dst_bytes = static_cast<std::size_t>(dst) * size;
+  const auto src_bytes = static_cast<std::size_t>(src) * size,
+             dst_bytes = static_cast<std::size_t>(dst) * size;
   return make_step([=](const RunContext& run) {
     const auto* given = run.inputs.size() > 2 ? in<std::byte>(run, 2) : nullptr;
     const std::byte* value = given ? given : zero.data();
     auto* y0 = out<std::byte>(run, 0);
-    parallel(run, total, grain_for(1), [&](std::size_t b, std::size_t e, std::size_t) { fill(y0 + b * size, e - b, size, value); });
+    parallel(run, total, grain_for(1), [&](std::size_t b, std::size_t e, std::size_t) {
+      fill(y0 + b * size, e - b, size, value);
+    });
     run_copy(run, plan, in<std::byte>(run, 0) + src_bytes, y0 + dst_bytes);
     return ok_status();
   });
@@ -84,7 +90,7 @@ Result<StepPtr> prepare_constant(const PrepareContext& c, const Pads& pads) {
 struct Gathered {
   int rank = 0;
   std::size_t size = 1;
-  std::int64_t stride[Shape::kMaxRank] = {};              // of x along the output's memory axes
+  std::int64_t stride[Shape::kMaxRank] = {};  // of x along the output's memory axes
   std::vector<std::int64_t> index[Shape::kMaxRank];
 };
 
@@ -111,14 +117,18 @@ Result<StepPtr> prepare_gathered(graph::Pad::Mode mode, const PrepareContext& c,
   const auto order = memory_axes(g.rank, y.layout);
   for (int k = 0; k < g.rank; ++k) {
     const int a = order[static_cast<std::size_t>(k)];
-    if (y.shape.extent(a) > (1 << 26)) return unsupported("padding an axis to " + std::to_string(y.shape.extent(a)) + " elements");
+    if (y.shape.extent(a) > (1 << 26))
+      return unsupported("padding an axis to " + std::to_string(y.shape.extent(a)) + " elements");
     g.stride[k] = from[static_cast<std::size_t>(a)];
     for (std::int64_t i = 0; i < y.shape.extent(a); ++i)
-      g.index[k].push_back(source(mode, i - pads.begin[static_cast<std::size_t>(a)], x.shape.extent(a)));
+      g.index[k].push_back(
+          source(mode, i - pads.begin[static_cast<std::size_t>(a)], x.shape.extent(a)));
   }
   return make_step([g = std::move(g)](const RunContext& run) {
-    if (g.rank == 0) std::memcpy(run.outputs[0], run.inputs[0], g.size);
-    else gather_axes(g, 0, in<std::byte>(run, 0), out<std::byte>(run, 0));
+    if (g.rank == 0)
+      std::memcpy(run.outputs[0], run.inputs[0], g.size);
+    else
+      gather_axes(g, 0, in<std::byte>(run, 0), out<std::byte>(run, 0));
     return ok_status();
   });
 }
@@ -128,8 +138,10 @@ Result<StepPtr> prepare_gathered(graph::Pad::Mode mode, const PrepareContext& c,
 Status infer_op(const graph::Pad& op, InferContext& c) {
   FOLD8_CHECK_OK(expect_operands(c, 2, 4));
   FOLD8_CHECK_OK(expect_index(c, 1));
-  if (c.has(2) && c.type(2).dtype != c.type(0).dtype) return bad_input(c, 2, "a value of input 0's type");
-  if (c.has(2) && c.shape(2).known() && c.shape(2).count() != 1) return bad_input(c, 2, "one element");
+  if (c.has(2) && c.type(2).dtype != c.type(0).dtype)
+    return bad_input(c, 2, "a value of input 0's type");
+  if (c.has(2) && c.shape(2).known() && c.shape(2).count() != 1)
+    return bad_input(c, 2, "one element");
   const Shape& x = c.shape(0);
   Shape y = x;
   const auto pads = numbers(c, 1);
@@ -139,7 +151,8 @@ Status infer_op(const graph::Pad& op, InferContext& c) {
     for (int a = 0; a < x.rank(); ++a) {
       // Elements computed from symbols: an axis whose two pads are known can still be told.
       const auto i = static_cast<std::size_t>(a), r = static_cast<std::size_t>(x.rank());
-      y[a] = k && !c.has(3) && k->values.size() == 2 * r ? x[a] + k->values[i] + k->values[i + r] : Dim::unknown();
+      y[a] = k && !c.has(3) && k->values.size() == 2 * r ? x[a] + k->values[i] + k->values[i + r]
+                                                         : Dim::unknown();
     }
     set_like(c, 0, 0, y);
     return ok_status();
@@ -148,7 +161,9 @@ Status infer_op(const graph::Pad& op, InferContext& c) {
   for (int a = 0; a < x.rank(); ++a) {
     const auto i = static_cast<std::size_t>(a);
     y[a] = x[a] + Dim(p.begin[i]) + Dim(p.end[i]);
-    if (y[a].known() && y[a].value() < 0) return invalid_model("pads crop more than axis " + std::to_string(a) + " has: input 0 is " + describe(c.type(0)));
+    if (y[a].known() && y[a].value() < 0)
+      return invalid_model("pads crop more than axis " + std::to_string(a) + " has: input 0 is " +
+                           describe(c.type(0)));
     const bool grows = p.begin[i] > 0 || p.end[i] > 0;
     if (op.mode != graph::Pad::Mode::constant && grows && x[a].known() && x[a].value() == 0)
       return bad_input(c, 0, "a non-empty axis " + std::to_string(a) + " to pad from");
@@ -160,7 +175,8 @@ Status infer_op(const graph::Pad& op, InferContext& c) {
 Result<StepPtr> prepare_op(const graph::Pad& op, const PrepareContext& c) {
   const auto numbers = c.ints(1);
   const auto axes = c.ints(3);
-  if (!numbers || (c.has(3) && !axes)) return internal_error("the pads are not known when the step is prepared");
+  if (!numbers || (c.has(3) && !axes))
+    return internal_error("the pads are not known when the step is prepared");
   FOLD8_TRY(const Pads pads, pads_of(*numbers, axes, c.type(0).shape.rank()));
   if (op.mode == graph::Pad::Mode::constant) return prepare_constant(c, pads);
   return prepare_gathered(op.mode, c, pads);

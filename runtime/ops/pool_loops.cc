@@ -21,9 +21,11 @@ Box box_of(const TensorType& t) {
   return b;
 }
 
-// f(offset into the channel, position as d, h, w) for the positions of output (o0, o1, o2) inside the input.
+// f(offset into the channel, position as d, h, w) for the positions of output (o0, o1, o2) inside
+// the input.
 template <class F>
-void each_position(const kernels::PoolWindow& w, const Box& x, const std::int64_t o[3], const F& f) {
+void each_position(const kernels::PoolWindow& w, const Box& x, const std::int64_t o[3],
+                   const F& f) {
   std::int64_t first[3], p[3];
   for (int i = 0; i < 3; ++i) first[i] = o[i] * w.axis[i].stride - w.axis[i].pad_begin;
   const auto inside = [&](int i) { return p[i] >= 0 && p[i] < w.axis[i].in; };
@@ -50,12 +52,15 @@ void each_output(const kernels::PoolWindow& w, const Box& x, const Box& y, const
         for (std::int64_t j = 0; j < w.axis[1].out; ++j)
           for (std::int64_t k = 0; k < w.axis[2].out; ++k) {
             const std::int64_t o[3] = {i, j, k};
-            f(n * x.stride_n + c * x.stride_c, n * y.stride_n + c * y.stride_c + i * y.stride[0] + j * y.stride[1] + k * y.stride[2], o);
+            f(n * x.stride_n + c * x.stride_c,
+              n * y.stride_n + c * y.stride_c + i * y.stride[0] + j * y.stride[1] + k * y.stride[2],
+              o);
           }
 }
 
 template <class T>
-void max_pool(const RunContext& run, bool column_major, const kernels::PoolWindow& w, const Box& xb, const Box& yb) {
+void max_pool(const RunContext& run, bool column_major, const kernels::PoolWindow& w, const Box& xb,
+              const Box& yb) {
   T* values = out<T>(run, 0);
   std::int64_t* indices = run.outputs.size() > 1 ? out<std::int64_t>(run, 1) : nullptr;
   each_output(w, xb, yb, [&](std::int64_t channel, std::int64_t to, const std::int64_t* o) {
@@ -77,18 +82,24 @@ void max_pool(const RunContext& run, bool column_major, const kernels::PoolWindo
 
 }  // namespace
 
-Result<StepPtr> prepare_max_pool_indices(std::int64_t storage_order, const TensorType& x, const TensorType& y, const kernels::PoolWindow& w) {
+Result<StepPtr> prepare_max_pool_indices(std::int64_t storage_order, const TensorType& x,
+                                         const TensorType& y, const kernels::PoolWindow& w) {
   return make_step([=, xb = box_of(x), yb = box_of(y), dtype = x.dtype](const RunContext& run) {
     const bool column_major = storage_order != 0;
-    if (dtype == DType::f32) max_pool<float>(run, column_major, w, xb, yb);
-    else if (dtype == DType::u8) max_pool<std::uint8_t>(run, column_major, w, xb, yb);
-    else max_pool<std::int8_t>(run, column_major, w, xb, yb);
+    if (dtype == DType::f32)
+      max_pool<float>(run, column_major, w, xb, yb);
+    else if (dtype == DType::u8)
+      max_pool<std::uint8_t>(run, column_major, w, xb, yb);
+    else
+      max_pool<std::int8_t>(run, column_major, w, xb, yb);
     return ok_status();
   });
 }
 
-Result<StepPtr> prepare_lp_pool(std::int64_t p, const TensorType& x, const TensorType& y, const kernels::PoolWindow& w) {
-  if (p != 1 && p != 2) return unsupported("an Lp pool with p = " + std::to_string(p) + " (1 and 2 are supported)");
+Result<StepPtr> prepare_lp_pool(std::int64_t p, const TensorType& x, const TensorType& y,
+                                const kernels::PoolWindow& w) {
+  if (p != 1 && p != 2)
+    return unsupported("an Lp pool with p = " + std::to_string(p) + " (1 and 2 are supported)");
   return make_step([=, xb = box_of(x), yb = box_of(y)](const RunContext& run) {
     each_output(w, xb, yb, [&](std::int64_t channel, std::int64_t to, const std::int64_t* o) {
       float sum = 0;

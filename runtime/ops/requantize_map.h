@@ -7,13 +7,15 @@
 
 namespace fold8::ops {
 
-// to[q] for each stored byte, made by dequantizing with `from` and quantizing with `to` (kernels/quantize.h).
+// to[q] for each stored byte, made by dequantizing with `from` and quantizing with `to`
+// (kernels/quantize.h).
 using RequantizeMap = std::array<std::uint8_t, 256>;
 
-// The table between two types of the same dtype; nullopt if the numbers are equal. An error if one of the types has no
-// per-tensor params and the other has.
+// The table between two types of the same dtype; nullopt if the numbers are equal. An error if one
+// of the types has no per-tensor params and the other has.
 Result<std::optional<RequantizeMap>> requantize_map(const TensorType& from, const TensorType& to);
 
-void run_mapped_copy(const RunContext& c, const CopyPlan& plan, const RequantizeMap& map, const void* src, void* dst);
+void run_mapped_copy(const RunContext& c, const CopyPlan& plan, const RequantizeMap& map,
+                     const void* src, void* dst);
 
 }  // namespace fold8::ops

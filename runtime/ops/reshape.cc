@@ -12,13 +12,17 @@ struct Product {
   bool open = false, overflow = false;
 
   void multiply(Dim d) {
-    if (d.known()) overflow |= __builtin_mul_overflow(number, d.value(), &number);
-    else if (d.is_symbol()) symbols.push_back(d.symbol_id());
-    else open = true;
+    if (d.known())
+      overflow |= __builtin_mul_overflow(number, d.value(), &number);
+    else if (d.is_symbol())
+      symbols.push_back(d.symbol_id());
+    else
+      open = true;
   }
 };
 
-// whole / part where it can be told, else unknown. Symbols of `part` cancel against those of `whole`.
+// whole / part where it can be told, else unknown. Symbols of `part` cancel against those of
+// `whole`.
 Dim quotient(Product whole, const Product& part) {
   if (whole.open || part.open || whole.overflow || part.overflow) return Dim::unknown();
   for (std::int32_t s : part.symbols) {
@@ -27,8 +31,10 @@ Dim quotient(Product whole, const Product& part) {
     whole.symbols.erase(it);
   }
   if (part.number == 0) return Dim::unknown();
-  if (whole.symbols.empty() && whole.number % part.number == 0) return Dim(whole.number / part.number);
-  if (whole.symbols.size() == 1 && whole.number == part.number) return Dim::symbol(whole.symbols[0]);
+  if (whole.symbols.empty() && whole.number % part.number == 0)
+    return Dim(whole.number / part.number);
+  if (whole.symbols.size() == 1 && whole.number == part.number)
+    return Dim::symbol(whole.symbols[0]);
   return Dim::unknown();
 }
 
@@ -42,12 +48,16 @@ Result<Shape> reshaped(const Shape& x, std::span<const Dim> wanted, bool allow_z
     Dim d = wanted[i];
     if (d.known() && d.value() == 0 && !allow_zero) {
       if (static_cast<int>(i) >= x.rank())
-        return invalid_model("shape element " + std::to_string(i) + " is 0 (copy), but input 0 has rank " + std::to_string(x.rank()));
+        return invalid_model("shape element " + std::to_string(i) +
+                             " is 0 (copy), but input 0 has rank " + std::to_string(x.rank()));
       d = x[static_cast<int>(i)];
     }
-    if (d.known() && d.value() < -1) return invalid_model("shape element " + std::to_string(i) + " is " + std::to_string(d.value()));
+    if (d.known() && d.value() < -1)
+      return invalid_model("shape element " + std::to_string(i) + " is " +
+                           std::to_string(d.value()));
     if (d.known() && d.value() == -1) {
-      if (hole >= 0 && wanted[static_cast<std::size_t>(hole)].known()) return invalid_model("the shape has more than one -1");
+      if (hole >= 0 && wanted[static_cast<std::size_t>(hole)].known())
+        return invalid_model("the shape has more than one -1");
       d = Dim::unknown();
       hole = static_cast<int>(i);
       ++holes;
@@ -61,7 +71,8 @@ Result<Shape> reshaped(const Shape& x, std::span<const Dim> wanted, bool allow_z
   }
   if (holes == 1) {
     if (rest.number == 0 && x.known() && !rest.overflow) {
-      if (x.count() != 0) return invalid_model("cannot reshape " + to_string(x) + " to " + to_string(y));
+      if (x.count() != 0)
+        return invalid_model("cannot reshape " + to_string(x) + " to " + to_string(y));
       y[hole] = Dim(0);
     } else {
       y[hole] = quotient(whole, rest);
@@ -80,14 +91,17 @@ void finish(InferContext& c, const Shape& y) {
     if (auto k = known(c, 0)) set_known(c, std::move(*k));
 }
 
-Result<StepPtr> prepare_reshape(const PrepareContext& c) { return prepare_copy(c.type(0), c.out(0)); }
+Result<StepPtr> prepare_reshape(const PrepareContext& c) {
+  return prepare_copy(c.type(0), c.out(0));
+}
 
 // Marks the axes in a set of `rank`; errors for those outside or repeated.
 Result<std::array<bool, Shape::kMaxRank>> axis_set(const graph::Ints& axes, int rank) {
   std::array<bool, Shape::kMaxRank> set{};
   for (std::int64_t axis : axes) {
     FOLD8_TRY(const int a, checked_axis(axis, rank));
-    if (set[static_cast<std::size_t>(a)]) return invalid_model("axis " + std::to_string(axis) + " is given twice");
+    if (set[static_cast<std::size_t>(a)])
+      return invalid_model("axis " + std::to_string(axis) + " is given twice");
     set[static_cast<std::size_t>(a)] = true;
   }
   return set;
@@ -106,8 +120,10 @@ Status infer_op(const graph::Reshape& op, InferContext& c) {
     finish(c, y);
     return ok_status();
   }
-  if (!c.shape(1)[0].known()) return unsupported("the rank of the output is not known: input 1 is " + describe(c.type(1)));
-  if (c.shape(1).extent(0) > Shape::kMaxRank || c.shape(1).extent(0) < 0) return bad_input(c, 1, "at most 8 extents");
+  if (!c.shape(1)[0].known())
+    return unsupported("the rank of the output is not known: input 1 is " + describe(c.type(1)));
+  if (c.shape(1).extent(0) > Shape::kMaxRank || c.shape(1).extent(0) < 0)
+    return bad_input(c, 1, "at most 8 extents");
   Shape y;
   y.resize(static_cast<int>(c.shape(1).extent(0)));
   finish(c, y);
@@ -119,7 +135,8 @@ Status infer_op(const graph::Flatten& op, InferContext& c) {
   const Shape& x = c.shape(0);
   std::int64_t axis = op.axis < 0 ? op.axis + x.rank() : op.axis;
   if (axis < 0 || axis > x.rank())
-    return invalid_model("axis " + std::to_string(op.axis) + " is outside a tensor of rank " + std::to_string(x.rank()));
+    return invalid_model("axis " + std::to_string(op.axis) + " is outside a tensor of rank " +
+                         std::to_string(x.rank()));
   Dim outer(1), inner(1);
   for (int i = 0; i < x.rank(); ++i) (i < axis ? outer : inner) = (i < axis ? outer : inner) * x[i];
   finish(c, Shape{outer, inner});
@@ -133,9 +150,12 @@ Status infer_op(const graph::Squeeze& op, InferContext& c) {
   Shape y;
   for (int i = 0; i < x.rank(); ++i) {
     const bool one = x[i].known() && x[i].value() == 1;
-    if (op.axes.empty() && !x[i].known()) return unsupported("squeeze of every extent of 1 needs a known shape, input 0 is " + describe(c.type(0)));
+    if (op.axes.empty() && !x[i].known())
+      return unsupported("squeeze of every extent of 1 needs a known shape, input 0 is " +
+                         describe(c.type(0)));
     if (op.axes.empty() ? one : gone[static_cast<std::size_t>(i)]) {
-      if (x[i].known() && !one) return bad_input(c, 0, "extent 1 at axis " + std::to_string(i) + ", which is squeezed");
+      if (x[i].known() && !one)
+        return bad_input(c, 0, "extent 1 at axis " + std::to_string(i) + ", which is squeezed");
       continue;
     }
     y.push_back(x[i]);
@@ -147,19 +167,29 @@ Status infer_op(const graph::Squeeze& op, InferContext& c) {
 Status infer_op(const graph::Unsqueeze& op, InferContext& c) {
   FOLD8_CHECK_OK(expect_operands(c, 1, 1));
   const Shape& x = c.shape(0);
-  if (op.axes.size() > Shape::kMaxRank) return expect_rank_fits(static_cast<int>(Shape::kMaxRank) + 1);
+  if (op.axes.size() > Shape::kMaxRank)
+    return expect_rank_fits(static_cast<int>(Shape::kMaxRank) + 1);
   const int rank = x.rank() + static_cast<int>(op.axes.size());
   FOLD8_CHECK_OK(expect_rank_fits(rank));
   FOLD8_TRY(const auto fresh, axis_set(op.axes, rank));
   Shape y;
-  for (int i = 0, from = 0; i < rank; ++i) y.push_back(fresh[static_cast<std::size_t>(i)] ? Dim(1) : x[from++]);
+  for (int i = 0, from = 0; i < rank; ++i)
+    y.push_back(fresh[static_cast<std::size_t>(i)] ? Dim(1) : x[from++]);
   finish(c, y);
   return ok_status();
 }
 
-Result<StepPtr> prepare_op(const graph::Reshape&, const PrepareContext& c) { return prepare_reshape(c); }
-Result<StepPtr> prepare_op(const graph::Flatten&, const PrepareContext& c) { return prepare_reshape(c); }
-Result<StepPtr> prepare_op(const graph::Squeeze&, const PrepareContext& c) { return prepare_reshape(c); }
-Result<StepPtr> prepare_op(const graph::Unsqueeze&, const PrepareContext& c) { return prepare_reshape(c); }
+Result<StepPtr> prepare_op(const graph::Reshape&, const PrepareContext& c) {
+  return prepare_reshape(c);
+}
+Result<StepPtr> prepare_op(const graph::Flatten&, const PrepareContext& c) {
+  return prepare_reshape(c);
+}
+Result<StepPtr> prepare_op(const graph::Squeeze&, const PrepareContext& c) {
+  return prepare_reshape(c);
+}
+Result<StepPtr> prepare_op(const graph::Unsqueeze&, const PrepareContext& c) {
+  return prepare_reshape(c);
+}
 
 }  // namespace fold8::ops

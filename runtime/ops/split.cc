@@ -11,7 +11,8 @@ Result<std::vector<Dim>> part_sizes(const graph::Split& op, const InferContext& 
   std::vector<Dim> sizes(parts);
   if (!op.sizes.empty()) {
     if (op.sizes.size() != parts)
-      return invalid_model(std::to_string(op.sizes.size()) + " sizes are given for " + std::to_string(parts) + " outputs");
+      return invalid_model(std::to_string(op.sizes.size()) + " sizes are given for " +
+                           std::to_string(parts) + " outputs");
     sizes.assign(op.sizes.begin(), op.sizes.end());
   } else if (c.has(1)) {
     const auto k = c.ints(1);
@@ -31,11 +32,13 @@ Result<std::vector<Dim>> part_sizes(const graph::Split& op, const InferContext& 
   }
   Dim sum(0);
   for (Dim d : sizes) {
-    if (d.known() && d.value() < 0) return invalid_model("split size " + std::to_string(d.value()) + " is negative");
+    if (d.known() && d.value() < 0)
+      return invalid_model("split size " + std::to_string(d.value()) + " is negative");
     sum = sum + d;
   }
   if (sum.known() && whole.known() && sum.value() != whole.value())
-    return invalid_model("split sizes add up to " + std::to_string(sum.value()) + ", the axis has extent " + std::to_string(whole.value()));
+    return invalid_model("split sizes add up to " + std::to_string(sum.value()) +
+                         ", the axis has extent " + std::to_string(whole.value()));
   return sizes;
 }
 
@@ -69,17 +72,23 @@ Result<StepPtr> prepare_op(const graph::Split& op, const PrepareContext& c) {
   FOLD8_TRY(const int axis, checked_axis(op.axis, rank));
   const Strides from = strides_of(x);
   const auto r = static_cast<std::size_t>(rank);
-  struct Piece { CopyPlan copy; std::size_t offset; };
+  struct Piece {
+    CopyPlan copy;
+    std::size_t offset;
+  };
   std::vector<Piece> pieces;
-  // Outputs that nobody wants have no type here; their extent is what is left over, so sizes come from the same rule.
+  // Outputs that nobody wants have no type here; their extent is what is left over, so sizes come
+  // from the same rule.
   InferContext ic;
   for (const auto& i : c.inputs) ic.inputs.push_back({i.type, i.ints, i.constant});
   ic.outputs.resize(c.outputs.size());
   FOLD8_TRY(const auto sizes, part_sizes(op, ic, x.shape[axis]));
   std::int64_t at = 0;
   for (std::size_t o = 0; o < c.outputs.size(); ++o) {
-    if (!sizes[o].known()) return internal_error("split sizes are not known when the step is prepared");
-    Piece p{{}, static_cast<std::size_t>(at * from[static_cast<std::size_t>(axis)]) * size_of(x.dtype)};
+    if (!sizes[o].known())
+      return internal_error("split sizes are not known when the step is prepared");
+    Piece p{{},
+            static_cast<std::size_t>(at * from[static_cast<std::size_t>(axis)]) * size_of(x.dtype)};
     at += sizes[o].value();
     if (c.wants(o)) {
       const TensorType& y = c.out(o);
@@ -93,7 +102,8 @@ Result<StepPtr> prepare_op(const graph::Split& op, const PrepareContext& c) {
   return make_step([pieces = std::move(pieces)](const RunContext& run) {
     for (std::size_t o = 0; o < pieces.size(); ++o)
       if (run.outputs[o] != nullptr)
-        run_copy(run, pieces[o].copy, static_cast<const std::byte*>(run.inputs[0]) + pieces[o].offset, run.outputs[o]);
+        run_copy(run, pieces[o].copy,
+                 static_cast<const std::byte*>(run.inputs[0]) + pieces[o].offset, run.outputs[o]);
     return ok_status();
   });
 }

@@ -14,7 +14,8 @@ void copy_line(std::int64_t n, const T* src, std::int64_t s, T* dst, std::int64_
   for (std::int64_t i = 0; i < n; ++i) dst[i * d] = src[i * s];
 }
 
-void copy_line_bytes(std::int64_t n, const std::byte* src, std::int64_t s, std::byte* dst, std::int64_t d, std::size_t size) {
+void copy_line_bytes(std::int64_t n, const std::byte* src, std::int64_t s, std::byte* dst,
+                     std::int64_t d, std::size_t size) {
   if (s == 1 && d == 1) {
     std::memcpy(dst, src, static_cast<std::size_t>(n) * size);
     return;
@@ -24,19 +25,25 @@ void copy_line_bytes(std::int64_t n, const std::byte* src, std::int64_t s, std::
     copy_line(n, reinterpret_cast<const T*>(src), s, reinterpret_cast<T*>(dst), d);
   };
   switch (size) {
-    case 1: return as(std::uint8_t{});
-    case 2: return as(std::uint16_t{});
-    case 4: return as(std::uint32_t{});
-    case 8: return as(std::uint64_t{});
+    case 1:
+      return as(std::uint8_t{});
+    case 2:
+      return as(std::uint16_t{});
+    case 4:
+      return as(std::uint32_t{});
+    case 8:
+      return as(std::uint64_t{});
     default:
       for (std::int64_t i = 0; i < n; ++i)
-        std::memcpy(dst + i * d * static_cast<std::int64_t>(size), src + i * s * static_cast<std::int64_t>(size), size);
+        std::memcpy(dst + i * d * static_cast<std::int64_t>(size),
+                    src + i * s * static_cast<std::int64_t>(size), size);
   }
 }
 
 void copy_axes(const CopyPlan& p, int axis, const std::byte* src, std::byte* dst) {
   const auto size = static_cast<std::int64_t>(p.element);
-  if (axis == p.rank - 1) return copy_line_bytes(p.extent[axis], src, p.src[axis], dst, p.dst[axis], p.element);
+  if (axis == p.rank - 1)
+    return copy_line_bytes(p.extent[axis], src, p.src[axis], dst, p.dst[axis], p.element);
   for (std::int64_t i = 0; i < p.extent[axis]; ++i)
     copy_axes(p, axis + 1, src + i * p.src[axis] * size, dst + i * p.dst[axis] * size);
 }
@@ -62,7 +69,8 @@ CopyPlan make_copy_plan(std::span<const std::int64_t> extents, std::span<const s
   }
   int kept = 0;
   for (int i = 0; i < p.rank; ++i) {
-    if (kept > 0 && p.src[kept - 1] == p.src[i] * p.extent[i] && p.dst[kept - 1] == p.dst[i] * p.extent[i]) {
+    if (kept > 0 && p.src[kept - 1] == p.src[i] * p.extent[i] &&
+        p.dst[kept - 1] == p.dst[i] * p.extent[i]) {
       p.extent[kept - 1] *= p.extent[i];
       p.src[kept - 1] = p.src[i];
       p.dst[kept - 1] = p.dst[i];
@@ -86,18 +94,21 @@ void run_copy(const RunContext& c, const CopyPlan& plan, const void* src, void* 
   if (plan.empty) return;
   std::size_t inner = plan.element;
   for (int i = 1; i < plan.rank; ++i) inner *= static_cast<std::size_t>(plan.extent[i]);
-  parallel(c, static_cast<std::size_t>(plan.extent[0]), grain_for(inner / 4), [&](std::size_t b, std::size_t e, std::size_t) {
-    CopyPlan part = plan;
-    part.extent[0] = static_cast<std::int64_t>(e - b);
-    const auto at = static_cast<std::int64_t>(b * plan.element);
-    copy_axes(part, 0, static_cast<const std::byte*>(src) + at * plan.src[0], static_cast<std::byte*>(dst) + at * plan.dst[0]);
-  });
+  parallel(c, static_cast<std::size_t>(plan.extent[0]), grain_for(inner / 4),
+           [&](std::size_t b, std::size_t e, std::size_t) {
+             CopyPlan part = plan;
+             part.extent[0] = static_cast<std::int64_t>(e - b);
+             const auto at = static_cast<std::int64_t>(b * plan.element);
+             copy_axes(part, 0, static_cast<const std::byte*>(src) + at * plan.src[0],
+                       static_cast<std::byte*>(dst) + at * plan.dst[0]);
+           });
 }
 
 Result<StepPtr> prepare_copy(const TensorType& from, const TensorType& to) {
   if (from.dtype != to.dtype || from.shape.count() != to.shape.count())
     return internal_error("cannot copy " + describe(from) + " to " + describe(to));
-  const bool flat = same_order(from.shape, from.layout, Layout::plain) && same_order(to.shape, to.layout, Layout::plain);
+  const bool flat = same_order(from.shape, from.layout, Layout::plain) &&
+                    same_order(to.shape, to.layout, Layout::plain);
   if (flat || (from.shape == to.shape && from.layout == to.layout)) {
     const std::size_t n = bytes(from);
     return make_step([n](const RunContext& r) {
@@ -105,17 +116,21 @@ Result<StepPtr> prepare_copy(const TensorType& from, const TensorType& to) {
       return ok_status();
     });
   }
-  // At most one of them is not in row-major order here, or the shapes are equal: walk the shape that is not.
+  // At most one of them is not in row-major order here, or the shapes are equal: walk the shape
+  // that is not.
   const bool by_output = !(from.shape == to.shape) && from.layout == Layout::plain;
   if (!(from.shape == to.shape) && from.layout != Layout::plain && to.layout != Layout::plain)
-    return internal_error("a reshape between two channels_last tensors needs a plain one between them");
+    return internal_error(
+        "a reshape between two channels_last tensors needs a plain one between them");
   const Shape& shape = by_output ? to.shape : from.shape;
   const Strides src = strides_of(shape, by_output ? Layout::plain : from.layout);
-  const Strides dst = strides_of(shape, by_output ? to.layout : (from.shape == to.shape ? to.layout : Layout::plain));
+  const Strides dst = strides_of(
+      shape, by_output ? to.layout : (from.shape == to.shape ? to.layout : Layout::plain));
   std::int64_t extents[Shape::kMaxRank];
   for (int i = 0; i < shape.rank(); ++i) extents[i] = shape.extent(i);
   const auto rank = static_cast<std::size_t>(shape.rank());
-  const CopyPlan plan = make_copy_plan({extents, rank}, {src.data(), rank}, {dst.data(), rank}, size_of(from.dtype));
+  const CopyPlan plan =
+      make_copy_plan({extents, rank}, {src.data(), rank}, {dst.data(), rank}, size_of(from.dtype));
   return make_step([plan](const RunContext& r) {
     run_copy(r, plan, r.inputs[0], r.outputs[0]);
     return ok_status();

@@ -9,12 +9,13 @@
 
 namespace fold8::ops {
 
-// dst[sum i_k * dst_k] = src[sum i_k * src_k] for all i_k < extent_k. Strides in elements, src may be 0 or negative.
-// Axes of extent 1 are dropped, the others ordered by destination stride and merged where both sides allow it.
+// dst[sum i_k * dst_k] = src[sum i_k * src_k] for all i_k < extent_k. Strides in elements, src may
+// be 0 or negative. Axes of extent 1 are dropped, the others ordered by destination stride and
+// merged where both sides allow it.
 struct CopyPlan {
   static constexpr int kMaxAxes = 16;
   int rank = 0;
-  std::size_t element = 1;                    // bytes: any size
+  std::size_t element = 1;  // bytes: any size
   std::int64_t extent[kMaxAxes] = {};
   std::int64_t src[kMaxAxes] = {}, dst[kMaxAxes] = {};
   bool empty = false;
@@ -24,8 +25,9 @@ CopyPlan make_copy_plan(std::span<const std::int64_t> extents, std::span<const s
 
 void run_copy(const RunContext& c, const CopyPlan& plan, const void* src, void* dst);
 
-// Output 0 = input 0: the same logical elements in order, layouts and shapes as the types say (Identity, Relayout, and
-// Reshape where nothing can be aliased). Equal shapes: element to element; otherwise in row-major order of the shapes.
+// Output 0 = input 0: the same logical elements in order, layouts and shapes as the types say
+// (Identity, Relayout, and Reshape where nothing can be aliased). Equal shapes: element to element;
+// otherwise in row-major order of the shapes.
 Result<StepPtr> prepare_copy(const TensorType& from, const TensorType& to);
 
 }  // namespace fold8::ops

@@ -1,4 +1,5 @@
-// ONNX Transpose: y[i_perm[0], ...] = x[i_0, ...]. An empty perm reverses the axes. Any layouts in and out.
+// ONNX Transpose: y[i_perm[0], ...] = x[i_0, ...]. An empty perm reverses the axes. Any layouts in
+// and out.
 #include "runtime/ops/each_op.h"
 #include "runtime/ops/strided_copy.h"
 
@@ -12,7 +13,8 @@ Result<std::array<int, Shape::kMaxRank>> permutation(const graph::Ints& perm, in
     return p;
   }
   if (static_cast<int>(perm.size()) != rank)
-    return invalid_model("perm has " + std::to_string(perm.size()) + " axes, but input 0 has rank " + std::to_string(rank));
+    return invalid_model("perm has " + std::to_string(perm.size()) +
+                         " axes, but input 0 has rank " + std::to_string(rank));
   unsigned seen = 0;
   for (std::size_t i = 0; i < perm.size(); ++i) {
     FOLD8_TRY(const int a, checked_axis(perm[i], rank, "perm axis"));
@@ -50,7 +52,8 @@ Result<StepPtr> prepare_op(const graph::Transpose& op, const PrepareContext& c) 
   for (int k = 0; k < rank; ++k) {
     extents[k] = x.shape.extent(x_order[static_cast<std::size_t>(k)]);
     const int axis = perm[static_cast<std::size_t>(order[static_cast<std::size_t>(k)])];
-    memory_perm[k] = static_cast<int>(std::find(x_order.begin(), x_order.begin() + rank, axis) - x_order.begin());
+    memory_perm[k] = static_cast<int>(std::find(x_order.begin(), x_order.begin() + rank, axis) -
+                                      x_order.begin());
   }
   const auto r = static_cast<std::size_t>(rank);
   const auto plan = kernels::make_transpose_plan({extents, r}, {memory_perm, r}, size_of(x.dtype));

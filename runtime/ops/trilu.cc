@@ -1,4 +1,5 @@
-// ONNX Trilu: keeps column j of row i where j - i >= k (upper) or j - i <= k (lower), zeros elsewhere.
+// ONNX Trilu: keeps column j of row i where j - i >= k (upper) or j - i <= k (lower), zeros
+// elsewhere.
 #include "runtime/ops/each_op.h"
 
 namespace fold8::ops {
@@ -27,7 +28,8 @@ Result<StepPtr> prepare_op(const graph::Trilu& op, const PrepareContext& c) {
       const std::int64_t edge = std::clamp<std::int64_t>(upper ? row + k : row + k + 1, 0, columns);
       const std::byte* x0 = in<std::byte>(run, 0) + static_cast<std::int64_t>(i) * columns * size;
       std::byte* y0 = out<std::byte>(run, 0) + static_cast<std::int64_t>(i) * columns * size;
-      const auto left = static_cast<std::size_t>(edge * size), right = static_cast<std::size_t>((columns - edge) * size);
+      const auto left = static_cast<std::size_t>(edge * size),
+                 right = static_cast<std::size_t>((columns - edge) * size);
       if (y0 != x0) std::memcpy(y0, x0, left + right);
       std::memset(upper ? y0 : y0 + left, 0, upper ? left : right);
     }

@@ -1,5 +1,5 @@
-// Elementwise functions of one tensor. f32 by the kernel (unary.h), u8 with params through a 256-entry table, other
-// number types by plain loops for the kinds that make sense there.
+// Elementwise functions of one tensor. f32 by the kernel (unary.h), u8 with params through a
+// 256-entry table, other number types by plain loops for the kinds that make sense there.
 #include <cmath>
 
 #include "runtime/kernels/quantize.h"
@@ -14,47 +14,92 @@ using KernelKind = kernels::UnaryKind;
 
 std::optional<KernelKind> kernel_kind(UnaryKind kind) {
   switch (kind) {
-    case UnaryKind::relu: case UnaryKind::clip: return KernelKind::clip;
-    case UnaryKind::leaky_relu: return KernelKind::leaky_relu;
-    case UnaryKind::hard_sigmoid: return KernelKind::hard_sigmoid;
-    case UnaryKind::hard_swish: return KernelKind::hard_swish;
-    case UnaryKind::sigmoid: return KernelKind::sigmoid;
-    case UnaryKind::silu: return KernelKind::silu;
-    case UnaryKind::tanh: return KernelKind::tanh;
-    case UnaryKind::gelu_erf: return KernelKind::gelu_erf;
-    case UnaryKind::gelu_tanh: return KernelKind::gelu_tanh;
-    case UnaryKind::elu: return KernelKind::elu;
-    case UnaryKind::abs: return KernelKind::abs;
-    case UnaryKind::neg: return KernelKind::neg;
-    case UnaryKind::sqrt: return KernelKind::sqrt;
-    case UnaryKind::exp: return KernelKind::exp;
-    case UnaryKind::log: return KernelKind::log;
-    case UnaryKind::reciprocal: return KernelKind::reciprocal;
-    case UnaryKind::floor: return KernelKind::floor;
-    case UnaryKind::ceil: return KernelKind::ceil;
-    case UnaryKind::round: return KernelKind::round;
-    case UnaryKind::sign: return KernelKind::sign;
-    case UnaryKind::erf: return KernelKind::erf;
-    case UnaryKind::sin: return KernelKind::sin;
-    case UnaryKind::cos: return KernelKind::cos;
-    case UnaryKind::tan: return KernelKind::tan;
-    case UnaryKind::asin: return KernelKind::asin;
-    case UnaryKind::acos: return KernelKind::acos;
-    case UnaryKind::atan: return KernelKind::atan;
-    case UnaryKind::sinh: return KernelKind::sinh;
-    case UnaryKind::cosh: return KernelKind::cosh;
-    case UnaryKind::asinh: return KernelKind::asinh;
-    case UnaryKind::acosh: return KernelKind::acosh;
-    case UnaryKind::atanh: return KernelKind::atanh;
-    case UnaryKind::softplus: return KernelKind::softplus;
-    case UnaryKind::softsign: return KernelKind::softsign;
-    case UnaryKind::mish: return KernelKind::mish;
-    case UnaryKind::selu: return KernelKind::selu;
-    case UnaryKind::celu: return KernelKind::celu;
-    case UnaryKind::thresholded_relu: return KernelKind::thresholded_relu;
-    case UnaryKind::shrink: return KernelKind::shrink;
-    case UnaryKind::square: return KernelKind::square;
-    case UnaryKind::logical_not: case UnaryKind::is_nan: case UnaryKind::is_inf: case UnaryKind::bitwise_not: break;
+    case UnaryKind::relu:
+    case UnaryKind::clip:
+      return KernelKind::clip;
+    case UnaryKind::leaky_relu:
+      return KernelKind::leaky_relu;
+    case UnaryKind::hard_sigmoid:
+      return KernelKind::hard_sigmoid;
+    case UnaryKind::hard_swish:
+      return KernelKind::hard_swish;
+    case UnaryKind::sigmoid:
+      return KernelKind::sigmoid;
+    case UnaryKind::silu:
+      return KernelKind::silu;
+    case UnaryKind::tanh:
+      return KernelKind::tanh;
+    case UnaryKind::gelu_erf:
+      return KernelKind::gelu_erf;
+    case UnaryKind::gelu_tanh:
+      return KernelKind::gelu_tanh;
+    case UnaryKind::elu:
+      return KernelKind::elu;
+    case UnaryKind::abs:
+      return KernelKind::abs;
+    case UnaryKind::neg:
+      return KernelKind::neg;
+    case UnaryKind::sqrt:
+      return KernelKind::sqrt;
+    case UnaryKind::exp:
+      return KernelKind::exp;
+    case UnaryKind::log:
+      return KernelKind::log;
+    case UnaryKind::reciprocal:
+      return KernelKind::reciprocal;
+    case UnaryKind::floor:
+      return KernelKind::floor;
+    case UnaryKind::ceil:
+      return KernelKind::ceil;
+    case UnaryKind::round:
+      return KernelKind::round;
+    case UnaryKind::sign:
+      return KernelKind::sign;
+    case UnaryKind::erf:
+      return KernelKind::erf;
+    case UnaryKind::sin:
+      return KernelKind::sin;
+    case UnaryKind::cos:
+      return KernelKind::cos;
+    case UnaryKind::tan:
+      return KernelKind::tan;
+    case UnaryKind::asin:
+      return KernelKind::asin;
+    case UnaryKind::acos:
+      return KernelKind::acos;
+    case UnaryKind::atan:
+      return KernelKind::atan;
+    case UnaryKind::sinh:
+      return KernelKind::sinh;
+    case UnaryKind::cosh:
+      return KernelKind::cosh;
+    case UnaryKind::asinh:
+      return KernelKind::asinh;
+    case UnaryKind::acosh:
+      return KernelKind::acosh;
+    case UnaryKind::atanh:
+      return KernelKind::atanh;
+    case UnaryKind::softplus:
+      return KernelKind::softplus;
+    case UnaryKind::softsign:
+      return KernelKind::softsign;
+    case UnaryKind::mish:
+      return KernelKind::mish;
+    case UnaryKind::selu:
+      return KernelKind::selu;
+    case UnaryKind::celu:
+      return KernelKind::celu;
+    case UnaryKind::thresholded_relu:
+      return KernelKind::thresholded_relu;
+    case UnaryKind::shrink:
+      return KernelKind::shrink;
+    case UnaryKind::square:
+      return KernelKind::square;
+    case UnaryKind::logical_not:
+    case UnaryKind::is_nan:
+    case UnaryKind::is_inf:
+    case UnaryKind::bitwise_not:
+      break;
   }
   return std::nullopt;
 }
@@ -68,7 +113,8 @@ kernels::UnaryArgs kernel_args(const graph::Unary& op, KernelKind kind) {
 }
 
 Error refuse(const graph::Unary& op, const TensorType& x) {
-  return unsupported("'" + std::string(graph::enum_name(op.kind)) + "' over " + std::string(name(x.dtype)));
+  return unsupported("'" + std::string(graph::enum_name(op.kind)) + "' over " +
+                     std::string(name(x.dtype)));
 }
 
 // f32 to f32 or u8 with params.
@@ -85,8 +131,10 @@ Result<StepPtr> prepare_f32(const graph::Unary& op, const PrepareContext& c, Ker
       kernels::UnaryArgs part = args;
       part.n = e - b;
       part.x = in<float>(run, 0) + b;
-      if (quantize) part.q = out<std::uint8_t>(run, 0) + b;
-      else part.y = out<float>(run, 0) + b;
+      if (quantize)
+        part.q = out<std::uint8_t>(run, 0) + b;
+      else
+        part.y = out<float>(run, 0) + b;
       kernel(part);
     });
     return ok_status();
@@ -96,7 +144,10 @@ Result<StepPtr> prepare_f32(const graph::Unary& op, const PrepareContext& c, Ker
 // u8 with params to u8 or f32: every code once, then a lookup.
 Result<StepPtr> prepare_table(const graph::Unary& op, const PrepareContext& c, KernelKind kind) {
   const QuantParams& q = *c.type(0).quant;
-  struct Tables { float real[256]; std::uint8_t code[256]; };
+  struct Tables {
+    float real[256];
+    std::uint8_t code[256];
+  };
   auto tables = std::make_shared<Tables>();
   float x[256];
   for (int i = 0; i < 256; ++i) x[i] = static_cast<float>(i - q.zero_point()) * q.scale();
@@ -108,7 +159,8 @@ Result<StepPtr> prepare_table(const graph::Unary& op, const PrepareContext& c, K
   if (c.out(0).dtype == DType::f32) {
     c.kernels->unary(args);
     return make_step([n, tables](const RunContext& run) {
-      for (std::size_t i = 0; i < n; ++i) out<float>(run, 0)[i] = tables->real[in<std::uint8_t>(run, 0)[i]];
+      for (std::size_t i = 0; i < n; ++i)
+        out<float>(run, 0)[i] = tables->real[in<std::uint8_t>(run, 0)[i]];
       return ok_status();
     });
   }
@@ -118,7 +170,10 @@ Result<StepPtr> prepare_table(const graph::Unary& op, const PrepareContext& c, K
   c.kernels->unary(args);
   return make_step([n, tables, kernel = c.kernels->map_u8](const RunContext& run) {
     parallel(run, n, grain_for(1), [&](std::size_t b, std::size_t e, std::size_t) {
-      kernel({.n = e - b, .x = in<std::uint8_t>(run, 0) + b, .y = out<std::uint8_t>(run, 0) + b, .table = tables->code});
+      kernel({.n = e - b,
+              .x = in<std::uint8_t>(run, 0) + b,
+              .y = out<std::uint8_t>(run, 0) + b,
+              .table = tables->code});
     });
     return ok_status();
   });
@@ -143,31 +198,55 @@ T clamped(T x, double lo, double hi) {
 template <class T>
 std::optional<Result<StepPtr>> prepare_number(const graph::Unary& op, std::size_t n) {
   switch (op.kind) {
-    case UnaryKind::relu: return loop<T, T>(n, [](T x) { return x < T(0) ? T(0) : x; });
+    case UnaryKind::relu:
+      return loop<T, T>(n, [](T x) { return x < T(0) ? T(0) : x; });
     case UnaryKind::clip:
-      return loop<T, T>(n, [lo = static_cast<double>(op.a), hi = static_cast<double>(op.b)](T x) { return clamped(x, lo, hi); });
-    case UnaryKind::abs: return loop<T, T>(n, [](T x) { return x < T(0) ? wrap_sub(T(0), x) : x; });
-    case UnaryKind::neg: return loop<T, T>(n, [](T x) { return std::is_integral_v<T> ? wrap_sub(T(0), x) : static_cast<T>(-x); });
-    case UnaryKind::sign: return loop<T, T>(n, [](T x) { return x > T(0) ? T(1) : (x < T(0) ? static_cast<T>(-1) : (x == x ? T(0) : x)); });
-    case UnaryKind::square: return loop<T, T>(n, [](T x) { return wrap_mul(x, x); });
-    default: break;
+      return loop<T, T>(n, [lo = static_cast<double>(op.a), hi = static_cast<double>(op.b)](T x) {
+        return clamped(x, lo, hi);
+      });
+    case UnaryKind::abs:
+      return loop<T, T>(n, [](T x) { return x < T(0) ? wrap_sub(T(0), x) : x; });
+    case UnaryKind::neg:
+      return loop<T, T>(
+          n, [](T x) { return std::is_integral_v<T> ? wrap_sub(T(0), x) : static_cast<T>(-x); });
+    case UnaryKind::sign:
+      return loop<T, T>(n, [](T x) {
+        return x > T(0) ? T(1) : (x < T(0) ? static_cast<T>(-1) : (x == x ? T(0) : x));
+      });
+    case UnaryKind::square:
+      return loop<T, T>(n, [](T x) { return wrap_mul(x, x); });
+    default:
+      break;
   }
   if constexpr (std::is_integral_v<T>) {
     switch (op.kind) {
-      case UnaryKind::floor: case UnaryKind::ceil: case UnaryKind::round: return loop<T, T>(n, [](T x) { return x; });
-      case UnaryKind::bitwise_not: return loop<T, T>(n, [](T x) { return static_cast<T>(~x); });
-      default: return std::nullopt;
+      case UnaryKind::floor:
+      case UnaryKind::ceil:
+      case UnaryKind::round:
+        return loop<T, T>(n, [](T x) { return x; });
+      case UnaryKind::bitwise_not:
+        return loop<T, T>(n, [](T x) { return static_cast<T>(~x); });
+      default:
+        return std::nullopt;
     }
   } else {
     switch (op.kind) {
-      case UnaryKind::floor: return loop<T, T>(n, [](T x) { return std::floor(x); });
-      case UnaryKind::ceil: return loop<T, T>(n, [](T x) { return std::ceil(x); });
-      case UnaryKind::round: return loop<T, T>(n, [](T x) { return std::rint(x); });
-      case UnaryKind::sqrt: return loop<T, T>(n, [](T x) { return std::sqrt(x); });
-      case UnaryKind::reciprocal: return loop<T, T>(n, [](T x) { return T(1) / x; });
-      case UnaryKind::is_nan: return loop<T, std::uint8_t>(n, [](T x) { return std::isnan(x); });
-      case UnaryKind::is_inf: return loop<T, std::uint8_t>(n, [](T x) { return std::isinf(x); });
-      default: return std::nullopt;
+      case UnaryKind::floor:
+        return loop<T, T>(n, [](T x) { return std::floor(x); });
+      case UnaryKind::ceil:
+        return loop<T, T>(n, [](T x) { return std::ceil(x); });
+      case UnaryKind::round:
+        return loop<T, T>(n, [](T x) { return std::rint(x); });
+      case UnaryKind::sqrt:
+        return loop<T, T>(n, [](T x) { return std::sqrt(x); });
+      case UnaryKind::reciprocal:
+        return loop<T, T>(n, [](T x) { return T(1) / x; });
+      case UnaryKind::is_nan:
+        return loop<T, std::uint8_t>(n, [](T x) { return std::isnan(x); });
+      case UnaryKind::is_inf:
+        return loop<T, std::uint8_t>(n, [](T x) { return std::isinf(x); });
+      default:
+        return std::nullopt;
     }
   }
 }
@@ -176,18 +255,28 @@ void infer_known(const graph::Unary& op, InferContext& c) {
   auto k = known(c, 0);
   if (!k) return;
   for (double& r : k->reals) {
-    if (op.kind == UnaryKind::floor) r = std::floor(r);
-    else if (op.kind == UnaryKind::ceil) r = std::ceil(r);
-    else if (op.kind == UnaryKind::round) r = std::rint(r);
-    else if (op.kind == UnaryKind::neg) r = -r;
-    else if (op.kind == UnaryKind::abs) r = std::fabs(r);
-    else return;
+    if (op.kind == UnaryKind::floor)
+      r = std::floor(r);
+    else if (op.kind == UnaryKind::ceil)
+      r = std::ceil(r);
+    else if (op.kind == UnaryKind::round)
+      r = std::rint(r);
+    else if (op.kind == UnaryKind::neg)
+      r = -r;
+    else if (op.kind == UnaryKind::abs)
+      r = std::fabs(r);
+    else
+      return;
   }
   for (Dim& d : k->values) {
-    if (op.kind == UnaryKind::neg) d = Dim(0) - d;
-    else if (op.kind == UnaryKind::abs) d = d.known() && d.value() < 0 ? Dim(0) - d : d;
-    else if (op.kind == UnaryKind::logical_not) d = d.known() ? Dim(d.value() == 0) : Dim::unknown();
-    else return;
+    if (op.kind == UnaryKind::neg)
+      d = Dim(0) - d;
+    else if (op.kind == UnaryKind::abs)
+      d = d.known() && d.value() < 0 ? Dim(0) - d : d;
+    else if (op.kind == UnaryKind::logical_not)
+      d = d.known() ? Dim(d.value() == 0) : Dim::unknown();
+    else
+      return;
   }
   set_known(c, std::move(*k));
 }
@@ -212,7 +301,8 @@ Result<StepPtr> prepare_op(const graph::Unary& op, const PrepareContext& c) {
   const auto kind = kernel_kind(op.kind);
   if (kind && x.dtype == DType::f32) return prepare_f32(op, c, *kind);
   if (kind && x.dtype == DType::u8 && x.quant) return prepare_table(op, c, *kind);
-  if (op.kind == UnaryKind::logical_not) return loop<std::uint8_t, std::uint8_t>(n, [](std::uint8_t v) { return v == 0; });
+  if (op.kind == UnaryKind::logical_not)
+    return loop<std::uint8_t, std::uint8_t>(n, [](std::uint8_t v) { return v == 0; });
   std::optional<Result<StepPtr>> step;
   if (x.dtype != DType::boolean)
     with_number_type(x.dtype, [&]<class T>() { step = prepare_number<T>(op, n); });

@@ -1,4 +1,5 @@
-// channels_last against plain: the same logical numbers, bit by bit, whatever mix of layouts goes in and comes out.
+// channels_last against plain: the same logical numbers, bit by bit, whatever mix of layouts goes
+// in and comes out.
 #include "runtime/ops/op_impl.h"
 #include "tests/ops/run_graph.h"
 
@@ -6,8 +7,8 @@ namespace fold8::ops {
 namespace {
 
 struct LayoutCase {
-  const char* op;        // over x: f32[2,6,4,4] (and r, the same)
-  const char* shape;     // of y
+  const char* op;     // over x: f32[2,6,4,4] (and r, the same)
+  const char* shape;  // of y
 };
 const LayoutCase kCases[] = {
     {"conv(x, random:f32[5,6,3,3]) pads=[1,1,1,1]", "[2,5,4,4]"},
@@ -24,7 +25,8 @@ const LayoutCase kCases[] = {
     {"binary(random:f32[1,6,1,1], x) kind=sub", "[2,6,4,4]"},
     {"binary(x, random:f32[4]) kind=add", "[2,6,4,4]"},
     {"affine(x, random:f32[6], random:f32[6])", "[2,6,4,4]"},
-    {"batch_norm(x, random:f32[6], random:f32[6], random:f32[6], random_positive:f32[6])", "[2,6,4,4]"},
+    {"batch_norm(x, random:f32[6], random:f32[6], random:f32[6], random_positive:f32[6])",
+     "[2,6,4,4]"},
     {"norm(x, random:f32[6], random:f32[6]) kind=group groups=3", "[2,6,4,4]"},
     {"norm(x) kind=instance", "[2,6,4,4]"},
     {"norm(x, random:f32[4]) kind=layer", "[2,6,4,4]"},
@@ -61,12 +63,14 @@ TEST(Layouts, ChannelsLastGivesTheSameBits) {
   for (const LayoutCase& l : kCases) {
     const auto text = [&](bool x_last, bool y_last) {
       const std::string in = x_last ? " nhwc" : "", out = y_last ? " nhwc" : "";
-      return "x: f32[2,6,4,4]" + in + "\n r: f32[2,6,4,4]" + in + "\n y: f32" + l.shape + out + " = " + l.op + "\n return y";
+      return "x: f32[2,6,4,4]" + in + "\n r: f32[2,6,4,4]" + in + "\n y: f32" + l.shape + out +
+             " = " + l.op + "\n return y";
     };
     const auto want = run_one(text(false, false), {x, r}).as<float>();
     ASSERT_FALSE(want.empty()) << l.op;
     const Evaluated xl = channels_last(x), rl = channels_last(r);
-    EXPECT_EQ(plain(run_one(text(true, true), {xl, rl}, {nullptr, 2})).as<float>(), want) << l.op << " both";
+    EXPECT_EQ(plain(run_one(text(true, true), {xl, rl}, {nullptr, 2})).as<float>(), want)
+        << l.op << " both";
     EXPECT_EQ(run_one(text(true, false), {xl, rl}).as<float>(), want) << l.op << " in";
     EXPECT_EQ(plain(run_one(text(false, true), {x, r})).as<float>(), want) << l.op << " out";
   }
@@ -74,26 +78,40 @@ TEST(Layouts, ChannelsLastGivesTheSameBits) {
 
 TEST(Layouts, QuantizedChannelsLastGivesTheSameBits) {
   const Evaluated x = random_u8({2, 6, 4, 4}, 1), r = random_u8({2, 6, 4, 4}, 2);
-  for (const LayoutCase l : {LayoutCase{"conv(x, random:s8[5,6,3,3] @channel(0)) pads=[1,1,1,1]", "[2,5,4,4]"}, LayoutCase{"conv(x, random:s8[6,1,3,3] @channel(0)) group=6", "[2,6,2,2]"},
-                             LayoutCase{"binary(x, r) kind=add", "[2,6,4,4]"}, LayoutCase{"pool(x) kind=average kernel=[2,2]", "[2,6,3,3]"}, LayoutCase{"softmax(x)", "[2,6,4,4]"},
-                             LayoutCase{"unary(x) kind=tanh", "[2,6,4,4]"}, LayoutCase{"concat(x, r) axis=1", "[2,12,4,4]"}, LayoutCase{"resize(x, f32[4]{1,1,2,2}) mode=linear", "[2,6,8,8]"}}) {
+  for (const LayoutCase l :
+       {LayoutCase{"conv(x, random:s8[5,6,3,3] @channel(0)) pads=[1,1,1,1]", "[2,5,4,4]"},
+        LayoutCase{"conv(x, random:s8[6,1,3,3] @channel(0)) group=6", "[2,6,2,2]"},
+        LayoutCase{"binary(x, r) kind=add", "[2,6,4,4]"},
+        LayoutCase{"pool(x) kind=average kernel=[2,2]", "[2,6,3,3]"},
+        LayoutCase{"softmax(x)", "[2,6,4,4]"}, LayoutCase{"unary(x) kind=tanh", "[2,6,4,4]"},
+        LayoutCase{"concat(x, r) axis=1", "[2,12,4,4]"},
+        LayoutCase{"resize(x, f32[4]{1,1,2,2}) mode=linear", "[2,6,8,8]"}}) {
     const auto text = [&](bool last) {
       const std::string f = last ? " nhwc" : "";
-      return "x: u8[2,6,4,4] @(0.1,100)" + f + "\n r: u8[2,6,4,4] @(0.2,80)" + f + "\n y: u8" + l.shape + " @(0.15,110)" + f + " = " + l.op + "\n return y";
+      return "x: u8[2,6,4,4] @(0.1,100)" + f + "\n r: u8[2,6,4,4] @(0.2,80)" + f + "\n y: u8" +
+             l.shape + " @(0.15,110)" + f + " = " + l.op + "\n return y";
     };
     const auto want = run_one(text(false), {x, r}).as<std::uint8_t>();
-    EXPECT_EQ(plain(run_one(text(true), {channels_last(x), channels_last(r)}, {nullptr, 2})).as<std::uint8_t>(), want) << l.op;
+    EXPECT_EQ(plain(run_one(text(true), {channels_last(x), channels_last(r)}, {nullptr, 2}))
+                  .as<std::uint8_t>(),
+              want)
+        << l.op;
   }
 }
 
 TEST(Layouts, TraitsTellPlansTheTruth) {
-  const TensorType plain{DType::f32, {2, 6, 4, 4}, {}, Layout::plain}, last{DType::f32, {2, 6, 4, 4}, {}, Layout::channels_last};
-  const TensorType flat{DType::f32, {2, 96}, {}, Layout::plain}, pooled{DType::f32, {2, 6, 1, 1}, {}, Layout::channels_last}, vector{DType::f32, {2, 6}, {}, Layout::plain};
+  const TensorType plain{DType::f32, {2, 6, 4, 4}, {}, Layout::plain},
+      last{DType::f32, {2, 6, 4, 4}, {}, Layout::channels_last};
+  const TensorType flat{DType::f32, {2, 96}, {}, Layout::plain},
+      pooled{DType::f32, {2, 6, 1, 1}, {}, Layout::channels_last},
+      vector{DType::f32, {2, 6}, {}, Layout::plain};
   EXPECT_TRUE(is_view(graph::Flatten{}, plain, flat));
   EXPECT_FALSE(is_view(graph::Flatten{}, last, flat));
   EXPECT_TRUE(is_view(graph::Flatten{}, pooled, vector));
-  EXPECT_TRUE(is_view(graph::Transpose{{0, 1, 3, 2}}, {DType::f32, {2, 6, 1, 4}, {}, Layout::plain}, {DType::f32, {2, 6, 4, 1}, {}, Layout::plain}));
-  EXPECT_FALSE(is_view(graph::Transpose{{0, 2, 1, 3}}, plain, {DType::f32, {2, 4, 6, 4}, {}, Layout::plain}));
+  EXPECT_TRUE(is_view(graph::Transpose{{0, 1, 3, 2}}, {DType::f32, {2, 6, 1, 4}, {}, Layout::plain},
+                      {DType::f32, {2, 6, 4, 1}, {}, Layout::plain}));
+  EXPECT_FALSE(is_view(graph::Transpose{{0, 2, 1, 3}}, plain,
+                       {DType::f32, {2, 4, 6, 4}, {}, Layout::plain}));
   EXPECT_TRUE(may_run_in_place(graph::Unary{}, 0, plain, plain));
   EXPECT_FALSE(may_run_in_place(graph::Unary{}, 0, plain, last));
   EXPECT_FALSE(may_run_in_place(graph::Cast{}, 0, plain, plain));

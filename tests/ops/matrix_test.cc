@@ -1,5 +1,5 @@
-// Linear, Conv and MatMul: f32 against a chain of fma, INT8 against the formulas of SPEC 5a evaluated naively, on every
-// target, for any number of threads and any batch mates.
+// Linear, Conv and MatMul: f32 against a chain of fma, INT8 against the formulas of SPEC 5a
+// evaluated naively, on every target, for any number of threads and any batch mates.
 #include <cmath>
 
 #include "runtime/ops/pack_weights.h"
@@ -17,50 +17,76 @@ std::string num(float v) {
   return text;
 }
 template <class T>
-std::string literal(const std::string& dtype, const Shape& shape, const std::vector<T>& v) {
-  std::string s = dtype + to_string(shape) + "{";
+std::string literal(const std::string& dtype, const Shape& shape, const std::vector<T>& v,
+                    const std::string& params = "") {
+  std::string s = dtype + to_string(shape) + " " + params + "{";
   for (std::size_t i = 0; i < v.size(); ++i) s += (i ? "," : "") + num(static_cast<float>(v[i]));
   return s + "}";
 }
 std::vector<std::int8_t> random_s8(std::size_t n, std::uint64_t seed) {
   std::vector<std::int8_t> v;
-  for (std::uint8_t b : random_u8({static_cast<std::int64_t>(n)}, seed).as<std::uint8_t>()) v.push_back(static_cast<std::int8_t>(b));
+  for (std::uint8_t b : random_u8({static_cast<std::int64_t>(n)}, seed).as<std::uint8_t>())
+    v.push_back(static_cast<std::int8_t>(b));
   return v;
 }
 
-// ------------------------------------------------------------------------------------------------ f32
+// ------------------------------------------------------------------------------------------------
+// f32
 
 TEST(LinearF32, IsOneFmaChain) {
   const Evaluated x = random_f32({5, 37}, 1), w = random_f32({21, 37}, 2), b = random_f32({21}, 3);
-  const std::string text = "x: f32[5,37]\n w = const " + literal("f32", {21, 37}, w.as<float>()) + "\n y = linear(x, w, " + literal("f32", {21}, b.as<float>()) + ")\n return y";
+  const std::string text = "x: f32[5,37]\n w = const " + literal("f32", {21, 37}, w.as<float>()) +
+                           "\n y = linear(x, w, " + literal("f32", {21}, b.as<float>()) +
+                           ")\n return y";
   for (const kernels::Target* t : runnable_targets()) {
     const auto y = run_one(text, {x}, {t->kernels, 2}).as<float>();
     ASSERT_EQ(y.size(), 105u);
     for (std::size_t i = 0; i < 5; ++i)
       for (std::size_t n = 0; n < 21; ++n) {
         float acc = 0;
-        for (std::size_t k = 0; k < 37; ++k) acc = std::fma(x.as<float>()[i * 37 + k], w.as<float>()[n * 37 + k], acc);
+        for (std::size_t k = 0; k < 37; ++k)
+          acc = std::fma(x.as<float>()[i * 37 + k], w.as<float>()[n * 37 + k], acc);
         ASSERT_EQ(y[i * 21 + n], acc + b.as<float>()[n]) << t->name;
       }
   }
 }
 TEST(LinearF32, ComputedAndBatchedWeightsGiveTheSameBits) {
   const Evaluated x = random_f32({2, 3, 8}, 1), w = random_f32({2, 5, 8}, 2);
-  const auto constant = run_one("x: f32[2,3,8]\n y = linear(x, " + literal("f32", {2, 5, 8}, w.as<float>()) + ")\n return y", {x}).as<float>();
-  const auto computed = run_one("x: f32[2,3,8]\n w: f32[2,5,8]\n y = linear(x, w)\n return y", {x, w}).as<float>();
-  const auto product = run_one("x: f32[2,3,8]\n w: f32[2,5,8]\n y = matmul(x, w) transpose_b=true\n return y", {x, w}).as<float>();
+  const auto constant = run_one("x: f32[2,3,8]\n y = linear(x, " +
+                                    literal("f32", {2, 5, 8}, w.as<float>()) + ")\n return y",
+                                {x})
+                            .as<float>();
+  const auto computed =
+      run_one("x: f32[2,3,8]\n w: f32[2,5,8]\n y = linear(x, w)\n return y", {x, w}).as<float>();
+  const auto product =
+      run_one("x: f32[2,3,8]\n w: f32[2,5,8]\n y = matmul(x, w) transpose_b=true\n return y",
+              {x, w})
+          .as<float>();
   EXPECT_EQ(constant, computed);
   EXPECT_EQ(constant, product);
 }
 TEST(MatMulF32, RanksAlphaAndBroadcasting) {
-  EXPECT_THAT(run_one("a: f32[2]\n b: f32[2,2]\n y = matmul(a, b)\n return y", {value<float>({2}, {1, 2}), value<float>({2, 2}, {1, 2, 3, 4})}).as<float>(), ElementsAre(7, 10));
-  EXPECT_THAT(run_one("a: f32[2]\n b: f32[2]\n y = matmul(a, b) alpha=0.5\n return y", {value<float>({2}, {1, 2}), value<float>({2}, {3, 4})}).as<float>(), ElementsAre(5.5f));
-  EXPECT_THAT(run_one("a: f32[2,1,2]\n b: f32[2,1]\n y = matmul(a, b)\n return y", {value<float>({2, 1, 2}, {1, 2, 3, 4}), value<float>({2, 1}, {1, 1})}).as<float>(), ElementsAre(3, 7));
-  EXPECT_THAT(run_one("a: s64[1,2]\n b: s64[2,1]\n y = matmul(a, b)\n return y", {value<std::int64_t>({1, 2}, {3, 4}), value<std::int64_t>({2, 1}, {5, 6})}).as<std::int64_t>(), ElementsAre(39));
+  EXPECT_THAT(run_one("a: f32[2]\n b: f32[2,2]\n y = matmul(a, b)\n return y",
+                      {value<float>({2}, {1, 2}), value<float>({2, 2}, {1, 2, 3, 4})})
+                  .as<float>(),
+              ElementsAre(7, 10));
+  EXPECT_THAT(run_one("a: f32[2]\n b: f32[2]\n y = matmul(a, b) alpha=0.5\n return y",
+                      {value<float>({2}, {1, 2}), value<float>({2}, {3, 4})})
+                  .as<float>(),
+              ElementsAre(5.5f));
+  EXPECT_THAT(run_one("a: f32[2,1,2]\n b: f32[2,1]\n y = matmul(a, b)\n return y",
+                      {value<float>({2, 1, 2}, {1, 2, 3, 4}), value<float>({2, 1}, {1, 1})})
+                  .as<float>(),
+              ElementsAre(3, 7));
+  EXPECT_THAT(run_one("a: s64[1,2]\n b: s64[2,1]\n y = matmul(a, b)\n return y",
+                      {value<std::int64_t>({1, 2}, {3, 4}), value<std::int64_t>({2, 1}, {5, 6})})
+                  .as<std::int64_t>(),
+              ElementsAre(39));
 }
 
 // A convolution in ONNX order, one chain of fma over (taps, channels).
-std::vector<float> naive_conv(const std::vector<float>& x, const std::vector<float>& w, int c, int h, int m, int k, int stride, int pad, int group) {
+std::vector<float> naive_conv(const std::vector<float>& x, const std::vector<float>& w, int c,
+                              int h, int m, int k, int stride, int pad, int group) {
   const int oh = (h + 2 * pad - k) / stride + 1, cg = c / group, mg = m / group;
   std::vector<float> y;
   for (int o = 0; o < m; ++o)
@@ -72,35 +98,57 @@ std::vector<float> naive_conv(const std::vector<float>& x, const std::vector<flo
             for (int ch = 0; ch < cg; ++ch) {
               const int r = i * stride - pad + a, s = j * stride - pad + b;
               if (r < 0 || s < 0 || r >= h || s >= h) continue;
-              acc = std::fma(x[static_cast<std::size_t>((((o / mg) * cg + ch) * h + r) * h + s)], w[static_cast<std::size_t>(((o * cg + ch) * k + a) * k + b)], acc);
+              acc = std::fma(x[static_cast<std::size_t>((((o / mg) * cg + ch) * h + r) * h + s)],
+                             w[static_cast<std::size_t>(((o * cg + ch) * k + a) * k + b)], acc);
             }
         y.push_back(acc);
       }
   return y;
 }
 
-struct ConvCase { int c, h, m, k, stride, pad, group; };
+struct ConvCase {
+  int c, h, m, k, stride, pad, group;
+};
 TEST(ConvF32, IsOneFmaChain) {
-  for (const ConvCase s : {ConvCase{3, 9, 5, 3, 2, 1, 1}, ConvCase{8, 6, 20, 1, 1, 0, 1}, ConvCase{6, 7, 6, 3, 1, 1, 6}, ConvCase{6, 7, 12, 3, 1, 1, 3}}) {
-    const Shape xs{Dim(1), Dim(s.c), Dim(s.h), Dim(s.h)}, ws{Dim(s.m), Dim(s.c / s.group), Dim(s.k), Dim(s.k)};
+  for (const ConvCase s : {ConvCase{3, 9, 5, 3, 2, 1, 1}, ConvCase{8, 6, 20, 1, 1, 0, 1},
+                           ConvCase{6, 7, 6, 3, 1, 1, 6}, ConvCase{6, 7, 12, 3, 1, 1, 3}}) {
+    const Shape xs{Dim(1), Dim(s.c), Dim(s.h), Dim(s.h)},
+        ws{Dim(s.m), Dim(s.c / s.group), Dim(s.k), Dim(s.k)};
     const Evaluated x = random_f32(xs, 1), w = random_f32(ws, 2);
-    const auto want = naive_conv(x.as<float>(), w.as<float>(), s.c, s.h, s.m, s.k, s.stride, s.pad, s.group);
-    const std::string p = std::to_string(s.pad), st = std::to_string(s.stride), k = std::to_string(s.k);
-    const std::string attributes = " kernel=[" + k + "," + k + "] strides=[" + st + "," + st + "] pads=[" + p + "," + p + "," + p + "," + p + "] group=" + std::to_string(s.group);
+    const auto want =
+        naive_conv(x.as<float>(), w.as<float>(), s.c, s.h, s.m, s.k, s.stride, s.pad, s.group);
+    const std::string p = std::to_string(s.pad), st = std::to_string(s.stride),
+                      k = std::to_string(s.k);
+    const std::string attributes = " kernel=[" + k + "," + k + "] strides=[" + st + "," + st +
+                                   "] pads=[" + p + "," + p + "," + p + "," + p +
+                                   "] group=" + std::to_string(s.group);
     for (const kernels::Target* t : runnable_targets())
-      EXPECT_EQ(run_one("x: f32" + to_string(xs) + "\n y = conv(x, " + literal("f32", ws, w.as<float>()) + ")" + attributes + "\n return y", {x}, {t->kernels, 2}).as<float>(), want) << t->name << attributes;
+      EXPECT_EQ(run_one("x: f32" + to_string(xs) + "\n y = conv(x, " +
+                            literal("f32", ws, w.as<float>()) + ")" + attributes + "\n return y",
+                        {x}, {t->kernels, 2})
+                    .as<float>(),
+                want)
+          << t->name << attributes;
   }
 }
 TEST(ConvF32, TransposedByHand) {
-  EXPECT_THAT(run_one("x: f32[1,1,2]\n y = conv(x, f32[1,2,3]{1,2,3,10,20,30}) strides=[2] transposed=true\n return y", {value<float>({1, 1, 2}, {1, 2})}).as<float>(),
+  EXPECT_THAT(run_one("x: f32[1,1,2]\n y = conv(x, f32[1,2,3]{1,2,3,10,20,30}) strides=[2] "
+                      "transposed=true\n return y",
+                      {value<float>({1, 1, 2}, {1, 2})})
+                  .as<float>(),
               ElementsAre(1, 2, 5, 4, 6, 10, 20, 50, 40, 60));
 }
 
-// ------------------------------------------------------------------------------------------------ INT8
+// ------------------------------------------------------------------------------------------------
+// INT8
 
-struct Params { float scale; int zero; };
+struct Params {
+  float scale;
+  int zero;
+};
 int requantized(float r, int zero) {
-  return static_cast<int>(std::nearbyintf(std::min(std::max(r, float(-zero)), float(255 - zero)))) + zero;
+  return static_cast<int>(std::nearbyintf(std::min(std::max(r, float(-zero)), float(255 - zero)))) +
+         zero;
 }
 
 TEST(LinearS8, FollowsTheContract) {
@@ -110,22 +158,41 @@ TEST(LinearS8, FollowsTheContract) {
   const Evaluated b = random_f32({19}, 7, 5);
   const Params px{0.02f, 117}, py{0.7f, 101}, pr{0.11f, 90};
   const float sw = 0.013f;
-  const std::string head = "x: u8[7,70] @(0.02,117)\n r: u8[7,19] @(0.11,90)\n w = const " + literal("s8", {19, 70}, w) + " @(0.013,0)\n b = const " + literal("f32", {19}, b.as<float>()) + "\n ";
+  const std::string head = "x: u8[7,70] @(0.02,117)\n r: u8[7,19] @(0.11,90)\n w = const " +
+                           literal("s8", {19, 70}, w, "@(0.013,0)") + "\n b = const " +
+                           literal("f32", {19}, b.as<float>()) + "\n ";
   for (const kernels::Target* t : runnable_targets()) {
-    const auto f32 = run_one(head + "y = linear(x, w, b)\n return y", {x, r}, {t->kernels, 2}).as<float>();
-    const auto u8 = run_one(head + "y: u8[7,19] @(0.7,101) = linear(x, w, b, r) activation=clip a=0 b=30\n return y", {x, r}, {t->kernels, 2}).as<std::uint8_t>();
-    const auto tanh = run_one(head + "y: u8[7,19] @(0.7,101) = linear(x, w, b) activation=leaky_relu a=0.5\n return y", {x, r}, {t->kernels, 2}).as<std::uint8_t>();
-    const auto s32 = run_one(head + "y: s32[7,19] = linear(x, w)\n return y", {x, r}, {t->kernels, 2}).as<std::int32_t>();
+    const auto f32 =
+        run_one(head + "y = linear(x, w, b)\n return y", {x, r}, {t->kernels, 2}).as<float>();
+    const auto u8 =
+        run_one(
+            head +
+                "y: u8[7,19] @(0.7,101) = linear(x, w, b, r) activation=clip a=0 b=30\n return y",
+            {x, r}, {t->kernels, 2})
+            .as<std::uint8_t>();
+    const auto tanh =
+        run_one(
+            head +
+                "y: u8[7,19] @(0.7,101) = linear(x, w, b) activation=leaky_relu a=0.5\n return y",
+            {x, r}, {t->kernels, 2})
+            .as<std::uint8_t>();
+    const auto s32 =
+        run_one(head + "y: s32[7,19] = linear(x, w)\n return y", {x, r}, {t->kernels, 2})
+            .as<std::int32_t>();
     for (std::size_t i = 0; i < rows; ++i)
       for (std::size_t n = 0; n < N; ++n) {
         std::int32_t acc = 0;
-        for (std::size_t k = 0; k < K; ++k) acc += (x.as<std::uint8_t>()[i * K + k] - px.zero) * w[n * K + k];
+        for (std::size_t k = 0; k < K; ++k)
+          acc += (x.as<std::uint8_t>()[i * K + k] - px.zero) * w[n * K + k];
         const std::size_t at = i * N + n;
         ASSERT_EQ(s32[at], acc);
-        const auto m = static_cast<float>(double(px.scale) * double(sw)), my = static_cast<float>(double(px.scale) * double(sw) / double(py.scale));
+        const auto m = static_cast<float>(double(px.scale) * double(sw)),
+                   my = static_cast<float>(double(px.scale) * double(sw) / double(py.scale));
         ASSERT_EQ(f32[at], std::fma(float(acc), m, b.as<float>()[n])) << t->name;
-        float v = std::fma(float(acc), my, static_cast<float>(double(b.as<float>()[n]) / double(py.scale)));
-        v = std::fma(float(r.as<std::uint8_t>()[at] - pr.zero), static_cast<float>(double(pr.scale) / double(py.scale)), v);
+        float v = std::fma(float(acc), my,
+                           static_cast<float>(double(b.as<float>()[n]) / double(py.scale)));
+        v = std::fma(float(r.as<std::uint8_t>()[at] - pr.zero),
+                     static_cast<float>(double(pr.scale) / double(py.scale)), v);
         v = std::min(std::max(v, 0.0f), static_cast<float>(30.0 / double(py.scale)));
         ASSERT_EQ(u8[at], requantized(v, py.zero)) << t->name;
         float l = std::fma(float(acc), m, b.as<float>()[n]);
@@ -136,15 +203,20 @@ TEST(LinearS8, FollowsTheContract) {
 }
 TEST(LinearS8, PerTokenPerChannelZeroPointsAndSignedActivations) {
   const auto w = random_s8(16 * 32, 5);
-  const std::string weight = literal("s8", {16, 32}, w);
+  const std::string weight = literal("s8", {16, 32}, w, "@(0.01,0)"),
+                    shifted = literal("s8", {16, 32}, w, "@(0.01,3)");
   const Evaluated x = random_f32({4, 32}, 3);
-  const auto q = run_text("x: f32[4,32]\n q, s = dynamic_quantize(x)\n y = linear(q, " + weight + " @(0.01,0), _, _, s)\n return q, s, y", {x});
+  const auto q = run_text("x: f32[4,32]\n q, s = dynamic_quantize(x)\n y = linear(q, " + weight +
+                              ", _, _, s)\n return q, s, y",
+                          {x});
   ASSERT_TRUE(q.ok()) << q.error().message;
   for (std::size_t i = 0; i < 4; ++i)
     for (std::size_t n = 0; n < 16; ++n) {
       std::int32_t acc = 0;
-      for (std::size_t k = 0; k < 32; ++k) acc += (q->at(0).as<std::uint8_t>()[i * 32 + k] - 128) * w[n * 32 + k];
-      ASSERT_EQ(q->at(2).as<float>()[i * 16 + n], std::fma(float(acc) * q->at(1).as<float>()[i], 0.01f, 0.0f));
+      for (std::size_t k = 0; k < 32; ++k)
+        acc += (q->at(0).as<std::uint8_t>()[i * 32 + k] - 128) * w[n * 32 + k];
+      ASSERT_EQ(q->at(2).as<float>()[i * 16 + n],
+                std::fma(float(acc) * q->at(1).as<float>()[i], 0.01f, 0.0f));
     }
   // u8 codes and s8 codes of the same numbers, on both sides
   Evaluated u = random_u8({4, 32}, 9), s = u;
@@ -152,14 +224,21 @@ TEST(LinearS8, PerTokenPerChannelZeroPointsAndSignedActivations) {
   for (std::size_t i = 0; i < 128; ++i) s.data->mutable_data()[i] ^= std::byte{0x80};
   std::vector<int> uw;
   for (std::int8_t v : w) uw.push_back(v + 128);
-  const std::string unsigned_weight = literal("u8", {16, 32}, uw);
-  const auto a = run_one("x: u8[4,32] @(0.1,100)\n y: u8[4,16] @(2,128) = linear(x, " + weight + " @(0.01,3))\n return y", {u}).as<std::uint8_t>();
-  auto b = run_one("x: s8[4,32] @(0.1,-28)\n y: s8[4,16] @(2,0) = linear(x, " + unsigned_weight + " @(0.01,131))\n return y", {s}).as<std::uint8_t>();
+  const std::string unsigned_weight = literal("u8", {16, 32}, uw, "@(0.01,131)");
+  const auto a = run_one("x: u8[4,32] @(0.1,100)\n y: u8[4,16] @(2,128) = linear(x, " + shifted +
+                             ")\n return y",
+                         {u})
+                     .as<std::uint8_t>();
+  auto b = run_one("x: s8[4,32] @(0.1,-28)\n y: s8[4,16] @(2,0) = linear(x, " + unsigned_weight +
+                       ")\n return y",
+                   {s})
+               .as<std::uint8_t>();
   for (auto& v : b) v ^= 0x80;
   EXPECT_EQ(a, b);
 }
 TEST(LinearS8, GroupsAlongK) {
-  graph::Graph g = *graph::parse("x: u8[3,10] @(0.05,128)\n y = linear(x, random:s8[4,10] @(1,0))\n return y");
+  graph::Graph g =
+      *graph::parse("x: u8[3,10] @(0.05,128)\n y = linear(x, random:s8[4,10] @(1,0))\n return y");
   std::vector<float> scales;
   for (int i = 0; i < 12; ++i) scales.push_back(0.01f * static_cast<float>(i + 1));
   const graph::ValueId w = g.node(0).inputs[1];
@@ -173,8 +252,10 @@ TEST(LinearS8, GroupsAlongK) {
       float sum = 0;
       for (std::size_t block = 0; block < 3; ++block) {
         std::int32_t acc = 0;
-        for (std::size_t k = block * 4; k < std::min<std::size_t>(10, block * 4 + 4); ++k) acc += (x.as<std::uint8_t>()[i * 10 + k] - 128) * codes[n * 10 + k];
-        sum = std::fma(float(acc), static_cast<float>(double(0.05f) * double(scales[n * 3 + block])), sum);
+        for (std::size_t k = block * 4; k < std::min<std::size_t>(10, block * 4 + 4); ++k)
+          acc += (x.as<std::uint8_t>()[i * 10 + k] - 128) * codes[n * 10 + k];
+        sum = std::fma(float(acc),
+                       static_cast<float>(double(0.05f) * double(scales[n * 3 + block])), sum);
       }
       ASSERT_EQ(y->at(0).as<float>()[i * 4 + n], sum);
     }
@@ -184,29 +265,53 @@ TEST(LinearS8, WeightOnly) {
   const auto w = random_s8(3 * 8, 2);
   std::vector<float> real;
   for (std::int8_t v : w) real.push_back(static_cast<float>(v - 2) * 0.25f);
-  EXPECT_EQ(run_one("x: f32[2,8]\n y = linear(x, " + literal("s8", {3, 8}, w) + " @(0.25,2))\n return y", {x}).as<float>(),
-            run_one("x: f32[2,8]\n y = linear(x, " + literal("f32", {3, 8}, real) + ")\n return y", {x}).as<float>());
+  EXPECT_EQ(
+      run_one(
+          "x: f32[2,8]\n y = linear(x, " + literal("s8", {3, 8}, w, "@(0.25,2)") + ")\n return y",
+          {x})
+          .as<float>(),
+      run_one("x: f32[2,8]\n y = linear(x, " + literal("f32", {3, 8}, real) + ")\n return y", {x})
+          .as<float>());
 }
 TEST(ConvS8, FollowsTheContract) {
-  for (const ConvCase s : {ConvCase{3, 9, 5, 3, 2, 1, 1}, ConvCase{8, 6, 20, 1, 1, 0, 1}, ConvCase{6, 7, 6, 3, 1, 1, 6}, ConvCase{6, 7, 12, 3, 1, 1, 3}}) {
-    const Shape xs{Dim(1), Dim(s.c), Dim(s.h), Dim(s.h)}, ws{Dim(s.m), Dim(s.c / s.group), Dim(s.k), Dim(s.k)};
+  for (const ConvCase s : {ConvCase{3, 9, 5, 3, 2, 1, 1}, ConvCase{8, 6, 20, 1, 1, 0, 1},
+                           ConvCase{6, 7, 6, 3, 1, 1, 6}, ConvCase{6, 7, 12, 3, 1, 1, 3}}) {
+    const Shape xs{Dim(1), Dim(s.c), Dim(s.h), Dim(s.h)},
+        ws{Dim(s.m), Dim(s.c / s.group), Dim(s.k), Dim(s.k)};
     const Evaluated x = random_u8(xs, 1);
     const auto w = random_s8(static_cast<std::size_t>(ws.count()), 2);
-    std::vector<float> real;   // exact in f32: the accumulators are below 2^24
+    std::vector<float> real;  // exact in f32: the accumulators are below 2^24
     for (std::uint8_t v : x.as<std::uint8_t>()) real.push_back(static_cast<float>(v - 77));
-    const auto acc = naive_conv(real, std::vector<float>(w.begin(), w.end()), s.c, s.h, s.m, s.k, s.stride, s.pad, s.group);
-    const std::string p = std::to_string(s.pad), st = std::to_string(s.stride), k = std::to_string(s.k);
-    const std::string attributes = " kernel=[" + k + "," + k + "] strides=[" + st + "," + st + "] pads=[" + p + "," + p + "," + p + "," + p + "] group=" + std::to_string(s.group);
-    const std::string head = "x: u8" + to_string(xs) + " @(0.03,77)\n w = const " + literal("s8", ws, w) + " @(0.02,0)\n ";
+    const auto acc = naive_conv(real, std::vector<float>(w.begin(), w.end()), s.c, s.h, s.m, s.k,
+                                s.stride, s.pad, s.group);
+    const std::string p = std::to_string(s.pad), st = std::to_string(s.stride),
+                      k = std::to_string(s.k);
+    const std::string attributes = " kernel=[" + k + "," + k + "] strides=[" + st + "," + st +
+                                   "] pads=[" + p + "," + p + "," + p + "," + p +
+                                   "] group=" + std::to_string(s.group);
+    const std::string head = "x: u8" + to_string(xs) + " @(0.03,77)\n w = const " +
+                             literal("s8", ws, w, "@(0.02,0)") + "\n ";
     const int oh = (s.h + 2 * s.pad - s.k) / s.stride + 1;
     const std::string ys = to_string(Shape{Dim(1), Dim(s.m), Dim(oh), Dim(oh)});
     for (const kernels::Target* t : runnable_targets()) {
-      const auto f32 = run_one(head + "y = conv(x, w)" + attributes + "\n return y", {x}, {t->kernels, 2}).as<float>();
-      const auto u8 = run_one(head + "y: u8" + ys + " @(0.9,130) = conv(x, w)" + attributes + "\n return y", {x}, {t->kernels, 2}).as<std::uint8_t>();
+      const auto f32 =
+          run_one(head + "y = conv(x, w)" + attributes + "\n return y", {x}, {t->kernels, 2})
+              .as<float>();
+      const auto u8 =
+          run_one(head + "y: u8" + ys + " @(0.9,130) = conv(x, w)" + attributes + "\n return y",
+                  {x}, {t->kernels, 2})
+              .as<std::uint8_t>();
       ASSERT_EQ(f32.size(), acc.size());
       for (std::size_t i = 0; i < acc.size(); ++i) {
-        ASSERT_EQ(f32[i], std::fma(acc[i], static_cast<float>(double(0.03f) * double(0.02f)), 0.0f)) << t->name << attributes;
-        ASSERT_EQ(u8[i], requantized(std::fma(acc[i], static_cast<float>(double(0.03f) * double(0.02f) / double(0.9f)), 0.0f), 130)) << t->name << attributes;
+        ASSERT_EQ(f32[i], std::fma(acc[i], static_cast<float>(double(0.03f) * double(0.02f)), 0.0f))
+            << t->name << attributes;
+        ASSERT_EQ(
+            u8[i],
+            requantized(
+                std::fma(acc[i], static_cast<float>(double(0.03f) * double(0.02f) / double(0.9f)),
+                         0.0f),
+                130))
+            << t->name << attributes;
       }
     }
   }
@@ -218,28 +323,51 @@ TEST(ConvS8, TransposedAgreesWithF32) {
   for (const char* group : {"1", "2"}) {
     const Shape ws{Dim(4), Dim(3), Dim(3), Dim(3)};
     const auto w = random_s8(static_cast<std::size_t>(ws.count()), 2);
-    const std::string rest = ") kernel=[3,3] strides=[2,2] pads=[1,1,1,1] output_padding=[1,0] transposed=true group=" + std::string(group) + "\n return y";
-    EXPECT_EQ(run_one("x: u8[2,4,5,5] @(1,128)\n y = conv(x, " + literal("s8", ws, w) + " @(1,0)" + rest, {x}).as<float>(),
-              run_one("x: f32[2,4,5,5]\n y = conv(x, " + literal("f32", ws, w) + rest, {value({2, 4, 5, 5}, real)}).as<float>());
+    for (const char* pads : {"pads=[1,1,1,1] output_padding=[1,0]", "auto_pad=same_upper",
+                             "auto_pad=same_lower", "output_shape=[10,9]"}) {
+      const std::string rest = ") kernel=[3,3] strides=[2,2] " + std::string(pads) +
+                               " transposed=true group=" + group + "\n return y";
+      EXPECT_EQ(
+          run_one("x: u8[2,4,5,5] @(1,128)\n y = conv(x, " + literal("s8", ws, w, "@(1,0)") + rest,
+                  {x})
+              .as<float>(),
+          run_one("x: f32[2,4,5,5]\n y = conv(x, " + literal("f32", ws, w) + rest,
+                  {value({2, 4, 5, 5}, real)})
+              .as<float>())
+          << rest;
+    }
   }
 }
 TEST(MatMulS8, IntegerProductsWithZeroPoints) {
   const Evaluated a = random_u8({3, 9}, 1), b = random_u8({9, 18}, 2);
-  const auto y = run_one("a: u8[3,9]\n b: u8[9,18]\n y = matmul(a, b, u8[]{7}, u8[]{200})\n return y", {a, b}).as<std::int32_t>();
+  const auto y =
+      run_one("a: u8[3,9]\n b: u8[9,18]\n y = matmul(a, b, u8[]{7}, u8[]{200})\n return y", {a, b})
+          .as<std::int32_t>();
   for (std::size_t i = 0; i < 3; ++i)
     for (std::size_t n = 0; n < 18; ++n) {
       std::int32_t acc = 0;
-      for (std::size_t k = 0; k < 9; ++k) acc += (a.as<std::uint8_t>()[i * 9 + k] - 7) * (b.as<std::uint8_t>()[k * 18 + n] - 200);
+      for (std::size_t k = 0; k < 9; ++k)
+        acc += (a.as<std::uint8_t>()[i * 9 + k] - 7) * (b.as<std::uint8_t>()[k * 18 + n] - 200);
       ASSERT_EQ(y[i * 18 + n], acc);
     }
-  EXPECT_THAT(run_one("a: s8[1,2]\n b: s8[2,1]\n y = matmul(a, b)\n return y", {value<std::int8_t>({1, 2}, {-128, 5}), value<std::int8_t>({2, 1}, {127, -7})}).as<std::int32_t>(), ElementsAre(-16291));
+  EXPECT_THAT(
+      run_one("a: s8[1,2]\n b: s8[2,1]\n y = matmul(a, b)\n return y",
+              {value<std::int8_t>({1, 2}, {-128, 5}), value<std::int8_t>({2, 1}, {127, -7})})
+          .as<std::int32_t>(),
+      ElementsAre(-16291));
 }
 
-// ------------------------------------------------------------------------------------------------ invariance
+// ------------------------------------------------------------------------------------------------
+// invariance
 
 TEST(Invariance, BatchMatesAndThreadsChangeNothing) {
-  const char* layers[] = {"y = linear(x, random:f32[33,40])", "y = conv(x, random:f32[18,8,3,3]) pads=[1,1,1,1]", "y = conv(x, random:f32[8,1,3,3]) group=8",
-                          "y = norm(x) kind=layer", "y = softmax(x)", "y = reduce(x) kind=mean axes=[2,3]", "y = pool(x) kind=average kernel=[2,2]"};
+  const char* layers[] = {"y = linear(x, random:f32[33,40])",
+                          "y = conv(x, random:f32[18,8,3,3]) pads=[1,1,1,1]",
+                          "y = conv(x, random:f32[8,1,3,3]) group=8",
+                          "y = norm(x) kind=layer",
+                          "y = softmax(x)",
+                          "y = reduce(x) kind=mean axes=[2,3]",
+                          "y = pool(x) kind=average kernel=[2,2]"};
   for (const char* layer : layers) {
     const Evaluated batch = random_f32({8, 8, 5, 40}, 1);
     const std::string text = "x: f32[?,8,5,40]\n " + std::string(layer) + "\n return y";
@@ -247,20 +375,33 @@ TEST(Invariance, BatchMatesAndThreadsChangeNothing) {
     EXPECT_EQ(all, run_one(text, {batch}, {nullptr, 1}).as<float>()) << layer;
     for (std::int64_t i : {0, 5}) {
       const auto x = batch.as<float>();
-      const Evaluated one = value<float>({1, 8, 5, 40}, {x.begin() + i * 1600, x.begin() + (i + 1) * 1600});
+      const Evaluated one =
+          value<float>({1, 8, 5, 40}, {x.begin() + i * 1600, x.begin() + (i + 1) * 1600});
       const auto y = run_one(text, {one}).as<float>();
-      EXPECT_TRUE(std::equal(y.begin(), y.end(), all.begin() + i * static_cast<std::int64_t>(y.size()))) << layer;
+      EXPECT_TRUE(
+          std::equal(y.begin(), y.end(), all.begin() + i * static_cast<std::int64_t>(y.size())))
+          << layer;
     }
   }
 }
 
 TEST(Packing, PackedWeightsGiveTheSameBits) {
-  for (const char* text : {"x: f32[4,24]\n y = linear(x, random:f32[20,24])\n return y", "x: f32[1,8,6,6]\n y = conv(x, random:f32[8,1,3,3]) group=8\n return y",
-                           "x: f32[1,8,6,6]\n y = conv(x, random:f32[8,4,2,2]) strides=[2,2] transposed=true\n return y", "x: u8[4,24] @(0.1,3)\n y = linear(x, random:s8[20,24] @channel(0))\n return y",
-                           "x: u8[1,8,6,6] @(0.1,3)\n y = conv(x, random:s8[8,1,3,3] @channel(0)) group=8\n return y", "x: u8[1,8,6,6] @(0.1,3)\n y = conv(x, random:s8[4,8,3,3] @channel(0))\n return y"}) {
+  for (const char* text :
+       {"x: f32[4,24]\n y = linear(x, random:f32[20,24])\n return y",
+        "x: f32[1,8,6,6]\n y = conv(x, random:f32[8,1,3,3]) group=8\n return y",
+        "x: f32[1,8,6,6]\n y = conv(x, random:f32[8,4,2,2]) strides=[2,2] transposed=true\n return "
+        "y",
+        "x: u8[1,8,6,6] @(0.1,3)\n y = conv(x, random:s8[8,4,3,3] @(0.5,0)) strides=[2,2] "
+        "pads=[1,0,1,1] transposed=true\n return y",
+        "x: u8[1,8,6,6] @(0.1,3)\n y = conv(x, random:s8[8,4,3,3] @(0.5,0)) strides=[2,2] "
+        "output_shape=[12,13] transposed=true\n return y",
+        "x: u8[4,24] @(0.1,3)\n y = linear(x, random:s8[20,24] @channel(0))\n return y",
+        "x: u8[1,8,6,6] @(0.1,3)\n y = conv(x, random:s8[8,1,3,3] @channel(0)) group=8\n return y",
+        "x: u8[1,8,6,6] @(0.1,3)\n y = conv(x, random:s8[4,8,3,3] @channel(0))\n return y"}) {
     graph::Graph g = *graph::parse(text);
     Shape s = g.type(g.inputs[0]).shape;
-    const Evaluated x = g.type(g.inputs[0]).dtype == DType::f32 ? random_f32(s, 1) : random_u8(s, 1);
+    const Evaluated x =
+        g.type(g.inputs[0]).dtype == DType::f32 ? random_f32(s, 1) : random_u8(s, 1);
     const auto plain_weight = run_graph(g, {x});
     ASSERT_TRUE(plain_weight.ok()) << plain_weight.error().message;
     const graph::ValueId w = g.node(0).inputs[1];
@@ -276,9 +417,16 @@ TEST(Packing, PackedWeightsGiveTheSameBits) {
 }
 
 TEST(Refusals, SayWhat) {
-  EXPECT_THAT(failure("x: u8[1,4] @(1,0)\n y = linear(x, random:f32[2,4])\n return y", {random_u8({1, 4}, 1)}), HasSubstr("expected INT8 elements for an INT8 input 0"));
-  EXPECT_THAT(failure("x: f32[1,4]\n y: u8[1,2] @channel(1) = linear(x, random:f32[2,4])\n return y", {random_f32({1, 4}, 1)}), HasSubstr("an output of type u8[1,2] @channel(1)"));
-  EXPECT_THAT(failure("x: u8[1,4] @token\n y = linear(x, random:s8[2,4] @(1,0))\n return y", {random_u8({1, 4}, 1)}), HasSubstr("the scales, is missing"));
+  EXPECT_THAT(failure("x: u8[1,4] @(1,0)\n y = linear(x, random:f32[2,4])\n return y",
+                      {random_u8({1, 4}, 1)}),
+              HasSubstr("expected INT8 elements for an INT8 input 0"));
+  EXPECT_THAT(
+      failure("x: f32[1,4]\n y: u8[1,2] @channel(1) = linear(x, random:f32[2,4])\n return y",
+              {random_f32({1, 4}, 1)}),
+      HasSubstr("an output of type u8[1,2] @channel(1)"));
+  EXPECT_THAT(failure("x: u8[1,4] @token\n y = linear(x, random:s8[2,4] @(1,0))\n return y",
+                      {random_u8({1, 4}, 1)}),
+              HasSubstr("the scales, is missing"));
 }
 
 }  // namespace

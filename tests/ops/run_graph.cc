@@ -13,7 +13,7 @@ using graph::ValueId;
 struct Fact {
   TensorType type;
   std::optional<KnownInts> ints;
-  std::shared_ptr<Buffer> data;     // null while only inferring
+  std::shared_ptr<Buffer> data;  // null while only inferring
   const void* bytes = nullptr;
 };
 
@@ -49,7 +49,8 @@ Status infer_node(const Graph& g, const Node& n, std::vector<Fact>& facts) {
   return ok_status();
 }
 
-Status run_node(const Node& n, std::vector<Fact>& facts, const RunOptions& options, ThreadPool& pool) {
+Status run_node(const Node& n, std::vector<Fact>& facts, const RunOptions& options,
+                ThreadPool& pool) {
   PrepareContext c;
   c.kernels = options.kernels;
   c.threads = options.threads;
@@ -72,7 +73,8 @@ Status run_node(const Node& n, std::vector<Fact>& facts, const RunOptions& optio
     void* data = nullptr;
     if (v != kNoValue) {
       Fact& f = facts[static_cast<std::size_t>(v)];
-      f.data = Buffer::allocate(static_cast<std::size_t>(f.type.shape.count()) * size_of(f.type.dtype));
+      f.data =
+          Buffer::allocate(static_cast<std::size_t>(f.type.shape.count()) * size_of(f.type.dtype));
       f.bytes = data = f.data->mutable_data();
       o.type = &f.type;
     }
@@ -106,7 +108,8 @@ Result<std::vector<graph::NodeId>> parsed(const std::string& text, Graph& g) {
 
 }  // namespace
 
-Result<std::vector<Evaluated>> run_graph(const Graph& g, const std::vector<Evaluated>& inputs, RunOptions options) {
+Result<std::vector<Evaluated>> run_graph(const Graph& g, const std::vector<Evaluated>& inputs,
+                                         RunOptions options) {
   if (options.kernels == nullptr) {
     FOLD8_TRY(const kernels::Target* target, kernels::select_target());
     options.kernels = target->kernels;
@@ -118,7 +121,8 @@ Result<std::vector<Evaluated>> run_graph(const Graph& g, const std::vector<Evalu
     f.type.shape = inputs.at(i).type.shape;
     f.data = inputs.at(i).data;
     f.bytes = f.data->data();
-    if (f.type.dtype != inputs.at(i).type.dtype) return invalid_argument("test: input " + std::to_string(i) + " has another dtype");
+    if (f.type.dtype != inputs.at(i).type.dtype)
+      return invalid_argument("test: input " + std::to_string(i) + " has another dtype");
   }
   FOLD8_TRY(const auto order, g.topological_order());
   for (graph::NodeId n : order) {
@@ -126,16 +130,20 @@ Result<std::vector<Evaluated>> run_graph(const Graph& g, const std::vector<Evalu
     FOLD8_CHECK_OK(run_node(g.node(n), facts, options, pool));
   }
   std::vector<Evaluated> out;
-  for (ValueId v : g.outputs) out.push_back({facts[static_cast<std::size_t>(v)].type, facts[static_cast<std::size_t>(v)].data});
+  for (ValueId v : g.outputs)
+    out.push_back(
+        {facts[static_cast<std::size_t>(v)].type, facts[static_cast<std::size_t>(v)].data});
   return out;
 }
 
-Result<std::vector<Evaluated>> run_text(const std::string& text, const std::vector<Evaluated>& inputs, RunOptions options) {
+Result<std::vector<Evaluated>> run_text(const std::string& text,
+                                        const std::vector<Evaluated>& inputs, RunOptions options) {
   FOLD8_TRY(const Graph g, graph::parse(text));
   return run_graph(g, inputs, options);
 }
 
-Evaluated run_one(const std::string& text, const std::vector<Evaluated>& inputs, RunOptions options) {
+Evaluated run_one(const std::string& text, const std::vector<Evaluated>& inputs,
+                  RunOptions options) {
   auto r = run_text(text, inputs, options);
   if (r.ok()) return r->at(0);
   ADD_FAILURE() << text << "\n" << r.error().message;
@@ -157,10 +165,12 @@ std::string inferred(const std::string& text) {
   std::string out;
   for (ValueId v : g.outputs) {
     const Fact& f = facts[static_cast<std::size_t>(v)];
-    out += (out.empty() ? "" : " ") + std::string(name(f.type.dtype)) + to_string(f.type.shape, g.symbols);
+    out += (out.empty() ? "" : " ") + std::string(name(f.type.dtype)) +
+           to_string(f.type.shape, g.symbols);
     if (!f.ints) continue;
     Shape elements;
-    for (std::size_t i = 0; i < std::min<std::size_t>(f.ints->values.size(), 8); ++i) elements.push_back(f.ints->values[i]);
+    for (std::size_t i = 0; i < std::min<std::size_t>(f.ints->values.size(), 8); ++i)
+      elements.push_back(f.ints->values[i]);
     out += "=" + to_string(elements, g.symbols);
   }
   return out;
@@ -193,13 +203,15 @@ Evaluated reordered(const Evaluated& v, bool to_last) {
   Evaluated r{v.type, Buffer::allocate(v.data->size())};
   r.type.layout = to_last ? Layout::channels_last : Layout::plain;
   const Shape& s = v.type.shape;
-  const auto n = static_cast<std::size_t>(s.extent(0)), c = static_cast<std::size_t>(s.extent(1)), size = size_of(v.type.dtype);
+  const auto n = static_cast<std::size_t>(s.extent(0)), c = static_cast<std::size_t>(s.extent(1)),
+             size = size_of(v.type.dtype);
   const auto p = static_cast<std::size_t>(s.count(2, s.rank()));
   for (std::size_t i = 0; i < n; ++i)
     for (std::size_t j = 0; j < c; ++j)
       for (std::size_t k = 0; k < p; ++k) {
         const std::size_t first = (i * c + j) * p + k, last = (i * p + k) * c + j;
-        std::memcpy(r.data->mutable_data() + (to_last ? last : first) * size, v.data->data() + (to_last ? first : last) * size, size);
+        std::memcpy(r.data->mutable_data() + (to_last ? last : first) * size,
+                    v.data->data() + (to_last ? first : last) * size, size);
       }
   return r;
 }
@@ -207,7 +219,9 @@ Evaluated reordered(const Evaluated& v, bool to_last) {
 }  // namespace
 
 Evaluated channels_last(const Evaluated& v) { return reordered(v, true); }
-Evaluated plain(const Evaluated& v) { return v.type.layout == Layout::plain ? v : reordered(v, false); }
+Evaluated plain(const Evaluated& v) {
+  return v.type.layout == Layout::plain ? v : reordered(v, false);
+}
 
 std::vector<const kernels::Target*> runnable_targets() {
   std::vector<const kernels::Target*> t;

@@ -1,4 +1,5 @@
-// Runs a graph node by node through infer(), prepare() and run(): the operators alone, without plans or arenas.
+// Runs a graph node by node through infer(), prepare() and run(): the operators alone, without
+// plans or arenas.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -29,16 +30,21 @@ struct Evaluated {
 };
 
 struct RunOptions {
-  const kernels::KernelTable* kernels = nullptr;   // null: the best target
+  const kernels::KernelTable* kernels = nullptr;  // null: the best target
   int threads = 1;
 };
 
 // Values of the graph's outputs. Inputs in the graph's order, bytes in the order of their layout.
-Result<std::vector<Evaluated>> run_graph(const graph::Graph& g, const std::vector<Evaluated>& inputs, RunOptions options = {});
-Result<std::vector<Evaluated>> run_text(const std::string& text, const std::vector<Evaluated>& inputs, RunOptions options = {});
+Result<std::vector<Evaluated>> run_graph(const graph::Graph& g,
+                                         const std::vector<Evaluated>& inputs,
+                                         RunOptions options = {});
+Result<std::vector<Evaluated>> run_text(const std::string& text,
+                                        const std::vector<Evaluated>& inputs,
+                                        RunOptions options = {});
 
 // The first output; a test failure and an empty value on any error.
-Evaluated run_one(const std::string& text, const std::vector<Evaluated>& inputs, RunOptions options = {});
+Evaluated run_one(const std::string& text, const std::vector<Evaluated>& inputs,
+                  RunOptions options = {});
 
 // The message of the error the text gives, "" if it runs.
 std::string failure(const std::string& text, const std::vector<Evaluated>& inputs);
@@ -52,7 +58,8 @@ Evaluated value(const Shape& shape, const std::vector<T>& elements) {
   v.type.dtype = dtype_of<T>::value;
   v.type.shape = shape;
   v.data = Buffer::allocate(elements.size() * sizeof(T));
-  if (!elements.empty()) std::memcpy(v.data->mutable_data(), elements.data(), elements.size() * sizeof(T));
+  if (!elements.empty())
+    std::memcpy(v.data->mutable_data(), elements.data(), elements.size() * sizeof(T));
   return v;
 }
 Evaluated booleans(const Shape& shape, const std::vector<int>& elements);
