@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "fusion/passes/assign_layout.h"
-#include "fusion/passes/dequantize_constants.h"
 #include "fusion/passes/fuse_quantize.h"
 #include "fusion/passes/pack_weights.h"
 #include "fusion/passes/passes.h"

@@ -237,16 +237,25 @@ bool stored_weight(const Graph& g, const Node& node) {
                      [&](ValueId v) { return v == kNoValue || g.is_constant(v); });
 }
 
+// No kernel reads a bias as integers, so it may become f32 before layers are lowered.
+bool stored_bias(const Graph& g, const Node& node) {
+  return stored_weight(g, node) && g.type(node.inputs[0]).dtype == DType::s32;
+}
+
 Result<Tally> run(Graph& g, const Context&) {
   return fold_where(g, "fold_constants", true, foldable);
 }
 Result<Tally> run_dequantize(Graph& g, const Context&) {
   return fold_where(g, "dequantize_constants", false, stored_weight);
 }
+Result<Tally> run_biases(Graph& g, const Context&) {
+  return fold_where(g, "dequantize_biases", false, stored_bias);
+}
 
 }  // namespace
 
 const GraphPass fold_constants{"fold_constants", run};
 const GraphPass dequantize_constants{"dequantize_constants", run_dequantize};
+const GraphPass dequantize_biases{"dequantize_biases", run_biases};
 
 }  // namespace fold8::fusion
