@@ -26,6 +26,8 @@ int opset_of(const graph::Op& op) {
     if (u->kind == graph::UnaryKind::gelu_erf || u->kind == graph::UnaryKind::gelu_tanh) return 20;
     if (u->kind == graph::UnaryKind::mish || u->kind == graph::UnaryKind::bitwise_not) return 18;
   }
+  if (const auto* q = std::get_if<graph::Quantize>(&op); q != nullptr && q->block_size > 0) return 21;
+  if (const auto* q = std::get_if<graph::Dequantize>(&op); q != nullptr && q->block_size > 0) return 21;
   if (const auto* b = std::get_if<graph::Binary>(&op))
     if (b->kind == graph::BinaryKind::bit_and || b->kind == graph::BinaryKind::bit_or || b->kind == graph::BinaryKind::bit_xor) return 18;
   if (const auto* n = std::get_if<graph::Norm>(&op); n != nullptr && n->kind == graph::NormKind::group) return 21;
@@ -57,6 +59,11 @@ int opset_for(const Graph& g) {
     opset = std::max(opset, opset_of(node.op));
     const Activation a = activation_of(node.op);
     if (a == Activation::gelu_erf || a == Activation::gelu_tanh) opset = std::max(opset, 20);
+    // Types that came late: IsInf of f16, ReduceMax and ReduceMin of bool.
+    const auto* unary = std::get_if<graph::Unary>(&node.op);
+    const bool late = (unary != nullptr && unary->kind == graph::UnaryKind::is_inf && g.type(node.inputs[0]).dtype == DType::f16) ||
+                      (std::holds_alternative<graph::Reduce>(node.op) && g.type(node.inputs[0]).dtype == DType::boolean);
+    if (late) opset = std::max(opset, 20);
     const bool axes_operand = (std::holds_alternative<graph::Pad>(node.op) && node.inputs.size() > 3) ||
                               (std::holds_alternative<graph::Reduce>(node.op) && node.inputs.size() > 1);
     if (axes_operand) opset = std::max(opset, 18);
@@ -64,7 +71,7 @@ int opset_for(const Graph& g) {
   for (ValueId v = 0; v < g.value_count(); ++v) {
     const TensorType& t = g.type(v);
     const bool narrow = t.dtype == DType::s4 || t.dtype == DType::u4 || t.dtype == DType::s16 || t.dtype == DType::u16;
-    if (t.quant && (narrow || t.quant->granularity() == Granularity::per_group)) opset = std::max(opset, 21);
+    if (narrow || (t.quant && t.quant->granularity() == Granularity::per_group)) opset = std::max(opset, 21);
   }
   return opset;
 }
@@ -150,9 +157,9 @@ class Exporter {
     return ok_status();
   }
 
-  // Quantize makes the integers itself; movement keeps them, if the parameters stay the same.
+  // Quantize and constants make the integers themselves; movement keeps them, if the parameters stay the same.
   bool keeps_integers(const graph::Node& n) const {
-    if (std::holds_alternative<graph::Quantize>(n.op)) return true;
+    if (std::holds_alternative<graph::Quantize>(n.op) || std::holds_alternative<graph::ConstantOfShape>(n.op)) return true;
     const bool moves = std::visit([](const auto& o) {
       using O = std::decay_t<decltype(o)>;
       return std::is_same_v<O, graph::Reshape> || std::is_same_v<O, graph::Flatten> || std::is_same_v<O, graph::Squeeze> || std::is_same_v<O, graph::Unsqueeze> ||

@@ -88,6 +88,19 @@ Status binary(NodeContext& ctx) {
   return ctx.finish(Binary{kind}, {ctx.in(0), old_broadcast(ctx)});
 }
 
+// Opset 6: a slope of [C] belongs to the channels, axis 1.
+Status map_prelu(NodeContext& ctx) {
+  ctx.need_inputs(2, 2);
+  ValueId slope = ctx.in(1);
+  const auto rank = ctx.rank(ctx.in(0));
+  if (ctx.opset() < 7 && rank && *rank > 2 && ctx.rank(slope) == 1 && ctx.type(slope)->shape.elements() != 1) {
+    Ints axes;
+    for (int a = 1; a + 1 < *rank; ++a) axes.push_back(a);
+    slope = ctx.emit(graph::Unsqueeze{axes}, {slope}, "slope");
+  }
+  return ctx.finish(Binary{BinaryKind::prelu}, {ctx.in(0), slope});
+}
+
 Status map_pow(NodeContext& ctx) {
   ctx.need_inputs(2, 2);
   ValueId exponent = old_broadcast(ctx);
@@ -166,7 +179,7 @@ constexpr MapEntry kOps[] = {
     {"Less", binary<BinaryKind::less>}, {"LessOrEqual", binary<BinaryKind::less_equal>}, {"Log", unary<UnaryKind::log>},
     {"Max", variadic<BinaryKind::max>}, {"Mean", map_mean}, {"Min", variadic<BinaryKind::min>}, {"Mish", unary<UnaryKind::mish>},
     {"Mod", map_mod}, {"Mul", binary<BinaryKind::mul>}, {"Neg", unary<UnaryKind::neg>}, {"Not", unary<UnaryKind::logical_not>},
-    {"Or", binary<BinaryKind::logical_or>}, {"PRelu", binary<BinaryKind::prelu>}, {"Pow", map_pow},
+    {"Or", binary<BinaryKind::logical_or>}, {"PRelu", map_prelu}, {"Pow", map_pow},
     {"Reciprocal", unary<UnaryKind::reciprocal>}, {"Relu", unary<UnaryKind::relu>}, {"Round", unary<UnaryKind::round>},
     {"Selu", map_selu}, {"Shrink", map_shrink}, {"Sigmoid", unary<UnaryKind::sigmoid>}, {"Sign", unary<UnaryKind::sign>},
     {"Sin", unary<UnaryKind::sin>}, {"Sinh", unary<UnaryKind::sinh>}, {"Softplus", unary<UnaryKind::softplus>},

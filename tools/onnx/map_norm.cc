@@ -50,11 +50,32 @@ Status finish_row_norm(NodeContext& ctx, Norm op, ValueId x, ValueId gamma, Valu
   return ctx.finish(Binary{BinaryKind::add}, {ctx.emit(Binary{BinaryKind::mul}, {bare, gamma}, "scaled"), beta});
 }
 
+// Outputs 1 and 2, where somebody reads them: the mean, and 1 / sqrt(variance + epsilon).
+Status row_statistics(NodeContext& ctx, const Norm& op) {
+  const ValueId x = ctx.in(0);
+  const auto rank = ctx.rank(x);
+  if (!rank) return ctx.refuse("statistics of an input of unknown rank");
+  Ints axes;
+  for (auto a = ctx.normalized(op.axis, rank); a < *rank; ++a) axes.push_back(a);
+  const graph::Reduce mean_op{graph::ReduceKind::mean, axes};
+  const ValueId mean = ctx.wanted(1) ? ctx.out(1) : ctx.value("mean");
+  ctx.emit_into(mean_op, {x}, {mean}, "mean");
+  if (!ctx.wanted(2)) return ok_status();
+  const ValueId centred = ctx.emit(Binary{BinaryKind::sub}, {x, mean}, "centred");
+  const ValueId square = ctx.emit(Binary{BinaryKind::mul}, {centred, centred}, "square");
+  const ValueId variance = ctx.emit(mean_op, {square}, "variance");
+  const ValueId shifted = ctx.emit(Binary{BinaryKind::add}, {variance, ctx.scalar_like(x, op.epsilon, "epsilon")}, "shifted");
+  const ValueId deviation = ctx.emit(graph::Unary{graph::UnaryKind::sqrt}, {shifted}, "deviation");
+  ctx.emit_into(graph::Unary{graph::UnaryKind::reciprocal}, {deviation}, {ctx.out(2)}, "inverse_deviation");
+  return ok_status();
+}
+
 Status map_layer_norm(NodeContext& ctx) {
   ctx.need_inputs(1, 3);
   ctx.integer("stash_type", 1);
-  if (ctx.wanted(1) || ctx.wanted(2)) return ctx.refuse("the Mean and InvStdDev outputs are not supported");
-  return finish_row_norm(ctx, Norm{NormKind::layer, ctx.integer("axis", -1), ctx.real("epsilon", 1e-5f)}, ctx.in(0), ctx.in(1), ctx.in(2));
+  const Norm op{NormKind::layer, ctx.integer("axis", -1), ctx.real("epsilon", 1e-5f)};
+  if (ctx.wanted(1) || ctx.wanted(2)) FOLD8_CHECK_OK(row_statistics(ctx, op));
+  return finish_row_norm(ctx, op, ctx.in(0), ctx.in(1), ctx.in(2));
 }
 
 Status map_rms_norm(NodeContext& ctx) {
@@ -105,13 +126,16 @@ Status map_softmax(NodeContext& ctx) {
   return ctx.finish(op, {ctx.in(0)});
 }
 
-// x / ‖x‖ along an axis.
+// x / ‖x‖ along an axis; 0 where the norm is 0.
 Status map_lp_normalization(NodeContext& ctx) {
   ctx.need_inputs(1, 1);
   const std::int64_t p = ctx.integer("p", 2);
   if (p != 1 && p != 2) return ctx.reject("p must be 1 or 2");
   graph::Reduce norm{p == 1 ? graph::ReduceKind::l1 : graph::ReduceKind::l2, {ctx.axis("axis", -1, ctx.in(0))}};
-  return ctx.finish(Binary{BinaryKind::div}, {ctx.in(0), ctx.emit(norm, {ctx.in(0)}, "norm")});
+  const ValueId length = ctx.emit(norm, {ctx.in(0)}, "norm");
+  const ValueId is_zero = ctx.emit(Binary{BinaryKind::equal}, {length, ctx.scalar_like(ctx.in(0), 0, "zero")}, "is_zero");
+  const ValueId divisor = ctx.emit(graph::Where{}, {is_zero, ctx.scalar_like(ctx.in(0), 1, "one"), length}, "divisor");
+  return ctx.finish(Binary{BinaryKind::div}, {ctx.in(0), divisor});
 }
 
 // (x - mean) / (sqrt(mean(x^2) - mean^2) + 1e-9), as ONNX defines the function.

@@ -54,6 +54,14 @@ Scales scales_of(NodeContext& ctx, int first) {
   return s;
 }
 
+// The axis means nothing, and may be out of range, where one scale serves all.
+Scales with_axis(NodeContext& ctx, Scales s, ValueId data) {
+  const TensorType* scale = ctx.type(s.scale);
+  const bool one = scale != nullptr && scale->shape.elements() == 1;
+  s.axis = one && s.block_size == 0 ? 0 : ctx.normalized(s.axis, ctx.rank(data));
+  return s;
+}
+
 Status map_dynamic_quantize(NodeContext& ctx) {
   ctx.need_inputs(1, 1);
   return ctx.finish(graph::DynamicQuantize{true}, {ctx.in(0)}, 3);
@@ -121,9 +129,7 @@ ValueId carry_params(NodeContext& ctx, ValueId v, const QuantParams& params) {
 
 ValueId dequantized(NodeContext& ctx, ValueId v, const Scales& s, const std::string& suffix) {
   const ValueId y = ctx.value(suffix);
-  const std::optional<int> rank = ctx.rank(v);
-  Scales placed = s;
-  if (s.scale != kNoValue && ctx.rank(s.scale).value_or(0) > 0) placed.axis = ctx.normalized(s.axis, rank);
+  const Scales placed = with_axis(ctx, s, v);
   graph::Dequantize op{placed.axis, s.block_size};
   if (const auto params = constant_params(ctx, placed, ctx.type(v)); params && !ctx.failed())
     if (const ValueId quantized = carry_params(ctx, v, *params); quantized != kNoValue) {
@@ -136,8 +142,7 @@ ValueId dequantized(NodeContext& ctx, ValueId v, const Scales& s, const std::str
 
 Status finish_dequantize(NodeContext& ctx, ValueId v, const Scales& s, DType to) {
   if (to != DType::f32) return ctx.finish(graph::Cast{to}, {dequantized(ctx, v, s, "dequantized")});
-  Scales placed = s;
-  if (ctx.rank(s.scale).value_or(0) > 0) placed.axis = ctx.normalized(s.axis, ctx.rank(v));
+  const Scales placed = with_axis(ctx, s, v);
   if (const auto params = constant_params(ctx, placed, ctx.type(v)); params && !ctx.failed())
     if (const ValueId quantized = carry_params(ctx, v, *params); quantized != kNoValue)
       return ctx.finish(graph::Dequantize{}, {quantized});
@@ -146,8 +151,7 @@ Status finish_dequantize(NodeContext& ctx, ValueId v, const Scales& s, DType to)
 
 Status finish_quantize(NodeContext& ctx, ValueId x, const Scales& s, DType stored) {
   x = to_f32(ctx, x, "as_f32");
-  Scales placed = s;
-  if (ctx.rank(s.scale).value_or(0) > 0) placed.axis = ctx.normalized(s.axis, ctx.rank(x));
+  const Scales placed = with_axis(ctx, s, x);
   const TensorType* type = ctx.type(x);
   const auto params = constant_params(ctx, placed, type);
   if (ctx.failed()) return ctx.done();

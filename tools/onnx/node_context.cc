@@ -71,9 +71,9 @@ NodeContext::NodeContext(Builder& builder, const onnx::NodeProto& node, int opse
 // ---------------------------------------------------------------------------------------------- operands
 
 int NodeContext::inputs() const { return node_.input_size(); }
-std::string NodeContext::input_name(int i) const { return i < node_.input_size() ? node_.input(i) : std::string(); }
+std::string NodeContext::input_name(int i) const { return i >= 0 && i < node_.input_size() ? node_.input(i) : std::string(); }
 ValueId NodeContext::in(int i) const {
-  return i < node_.input_size() && !node_.input(i).empty() ? b_.find(node_.input(i)) : kNoValue;
+  return i >= 0 && i < node_.input_size() && !node_.input(i).empty() ? b_.find(node_.input(i)) : kNoValue;
 }
 std::vector<ValueId> NodeContext::all_inputs() const {
   std::vector<ValueId> all;
@@ -246,6 +246,7 @@ ValueId NodeContext::emit(graph::Op op, std::vector<ValueId> inputs, const std::
 }
 void NodeContext::emit_into(graph::Op op, std::vector<ValueId> inputs, std::vector<ValueId> outputs, const std::string& suffix) {
   if (failed()) return;
+  made_.insert(outputs.begin(), outputs.end());
   while (!inputs.empty() && inputs.back() == kNoValue) inputs.pop_back();
   std::string node_name = name_;
   if (!suffix.empty()) node_name = b_.fresh_node_name("", name_ + "/" + suffix);
@@ -264,7 +265,7 @@ void NodeContext::decide_type(int o, TensorType type) {
 }
 Status NodeContext::finish(graph::Op op, std::vector<ValueId> inputs, int keep) {
   std::vector<ValueId> results;
-  for (int o = 0; o < outputs(); ++o) results.push_back(o < keep || wanted(o) ? out(o) : kNoValue);
+  for (int o = 0; o < outputs(); ++o) results.push_back((o < keep || wanted(o)) && !made_.contains(out(o)) ? out(o) : kNoValue);
   while (results.size() > 1 && results.back() == kNoValue) results.pop_back();
   if (!results.empty() && results[0] == kNoValue)     // the main result is not named, another is read
     results[0] = value("unused");

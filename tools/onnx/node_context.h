@@ -100,6 +100,7 @@ class NodeContext {
   std::string name_;
   std::set<std::string, std::less<>> read_;
   std::vector<ValueId> outs_;
+  std::set<ValueId> made_;                              // outputs an emitted node already makes
   std::optional<Error> error_;
 };
 
