@@ -16,12 +16,16 @@ Status prepare_control(Binding& b, graph::NodeId id, PlannedStep& step) {
   return ok_status();
 }
 
-Result<std::unique_ptr<ops::Step>> prepare_with_engine(const graph::Op& op, const ops::PrepareContext& c, const Engine* engine) {
+Status prepare_with_engine(const graph::Op& op, const ops::PrepareContext& c, const Engine* engine, PlannedStep& step) {
   if (engine != nullptr) {
-    FOLD8_TRY(auto step, engine->prepare(op, c));
-    if (step != nullptr) return step;
+    FOLD8_TRY(step.step, engine->prepare(op, c));
+    if (step.step != nullptr) {
+      step.engine = engine->name();
+      return ok_status();
+    }
   }
-  return ops::prepare(op, c);
+  FOLD8_TRY(step.step, ops::prepare(op, c));
+  return ok_status();
 }
 
 Status prepare_operator(Binding& b, const graph::Node& n, PlannedStep& step) {
@@ -45,10 +49,9 @@ Status prepare_operator(Binding& b, const graph::Node& n, PlannedStep& step) {
     c.outputs.push_back(add(v));
     c.outputs.back().constant = nullptr;
   }
-  auto prepared = prepare_with_engine(n.op, c, b.options.engine);
-  if (!prepared.ok()) return in_context(describe(n), std::move(prepared).error());
-  step.step = std::move(prepared).value();
-  return ok_status();
+  auto status = prepare_with_engine(n.op, c, b.options.engine, step);
+  if (!status.ok()) return in_context(describe(n), std::move(status).error());
+  return status;
 }
 
 // Nothing to write: such a step is not run.

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -44,6 +45,7 @@ struct PlannedStep {
   std::unique_ptr<ops::Step> step;         // null for control flow
   ControlStep* control = nullptr;          // owned by PlanOptions.controls: bodies keep their plans
   std::vector<graph::ValueId> inputs, outputs;
+  std::string_view engine = "fold8";       // who prepared it
   std::size_t scratch_offset = 0;
   bool reports_shapes = false;             // an output's extent is known only after running
   bool idle = false;                       // all outputs are empty

@@ -131,7 +131,7 @@ std::vector<StepProfile> Session::profile() const {
     for (const PlannedStep& step : segment.steps) {
       if (step.idle) continue;
       const graph::Node& n = g.node(step.node);
-      steps.push_back({step.node, n.name, graph::display_name(n.op), step.microseconds,
+      steps.push_back({step.node, n.name, graph::display_name(n.op), std::string(step.engine), step.microseconds,
                        step.step != nullptr ? step.step->macs() : 0, step.bytes});
     }
   return steps;

@@ -27,6 +27,7 @@ using Tap = std::function<Status(graph::ValueId, const TensorView&)>;
 struct StepProfile {
   graph::NodeId node;
   std::string name, op;
+  std::string engine;            // who ran it: "fold8", "onednn"
   double microseconds = 0;       // of the last run
   double macs = 0;
   std::size_t bytes = 0;         // read and written
