@@ -67,6 +67,14 @@ TEST(FoldConstants, LeavesQuantizedConstantsAlone) {
   EXPECT_THAT(op_names(ran.graph), ElementsAre("dequantize", "add"));
 }
 
+TEST(FoldConstants, ExceptForFloatModelsOfQuantizedFiles) {
+  const Ran ran = run_passes({&dequantize_constants},
+                             "x: f32[2]\nw = const s8[2]@(0.5,0){1,2}\nd: f32[2] = "
+                             "dequantize(w)\ny = binary(x, d) kind=add\nreturn y",
+                             {}, false);
+  EXPECT_THAT(floats(ran.graph, only_node(ran.graph).inputs[1]), ElementsAre(0.5f, 1.0f));
+}
+
 TEST(MergeConstants, KeepsEqualBytesOnce) {
   const Ran ran =
       run_passes({&merge_constants},
@@ -90,9 +98,8 @@ TEST(DropNoop, DropsWhatDoesNothing) {
     EXPECT_NE(ran.graph.find_value("r"), graph::kNoValue);
     EXPECT_THAT(ran.graph.node(0).inside, Contains("n")) << line;
   }
-  for (const char* line :
-       {"slice(r, s64{0}, s64{1000000}, s64{1})", "pad(r, s64{0,0,0,0,0,0})",
-        "expand(r, s64{3,4})", "tile(r, s64{1,1,1})", "concat(r) axis=1"}) {
+  for (const char* line : {"slice(r, s64{0}, s64{1000000}, s64{1})", "pad(r, s64{0,0,0,0,0,0})",
+                           "expand(r, s64{3,4})", "tile(r, s64{1,1,1})", "concat(r) axis=1"}) {
     const Ran ran = run_passes({&drop_noop},
                                std::string("x: f32[2,3,4]\nr = relu(x)\nn = ") + line +
                                    "\ny = unary(n) kind=exp\nreturn y",

@@ -311,6 +311,11 @@ TEST_P(Refuses, WithAReason) {
 INSTANTIATE_TEST_SUITE_P(Every, Refuses, testing::ValuesIn(kRefusals),
                          [](const auto& info) { return std::string(info.param.name); });
 
+TEST(FoldBatchNorm, OneReasonIsEnough) {
+  const Ran ran = run_passes(stage("fold").passes, kRefusals[0].text);
+  EXPECT_THAT(reasons(ran.tally.declined), ElementsAre("'c' is also read by 'y2'"));
+}
+
 TEST(FoldBatchNorm, AloneBecomesAnAffine) {
   const Ran ran = run_passes(stage("fold").passes,
                              "x: f32[2,3,4,4]\nb = " BN("x", "3") "\ny = sigmoid(b)\nreturn y");
