@@ -71,6 +71,12 @@ TEST(Conv, ImpossibleAttributesAreErrors) {
   }
 }
 
+TEST(MatMul, HalfPrecisionIsComputedInF32) {
+  const auto g = imported(ModelWriter().input("x", {"N", "2"}, kFloat16).initializer(tensor<std::uint16_t>("w", kFloat16, {2, 1}, {0x3c00, 0x4000})).node("MatMul", {"x", "w"}, {"y"}, {}, "mm").output("y", {}, kFloat16));
+  EXPECT_THAT(operators(g), ElementsAre("cast", "cast", "matmul", "cast"));
+  EXPECT_EQ(value_named(g, "y").type.dtype, DType::f16);
+}
+
 TEST(MatMul, WrongInnerSizeNamesTheNode) {
   const Error e = import_error(ModelWriter().input("x", {"1", "2"}).initializer(floats("w", {3, 2}, std::vector<float>(6))).node("MatMul", {"x", "w"}, {"y"}, {}, "mm").output("y"));
   EXPECT_EQ(e.code, Code::invalid_model);

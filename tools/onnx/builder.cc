@@ -37,7 +37,47 @@ const ops::KnownInts* Builder::propagated(ValueId v) const {
 
 Status Builder::add_node(graph::Op op, const std::string& name, std::vector<ValueId> inputs, std::vector<ValueId> outputs) {
   const graph::NodeId n = graph.add_node(std::move(op), name, std::move(inputs), std::move(outputs));
-  return infer(n);
+  Status status = infer(n);
+  if (status.ok()) return status;
+  graph.erase(n);
+  return add_in_f32(n) ? ok_status() : status;
+}
+
+// An operator that computes in f32 only, given f16, bf16 or f64: f32 inside, converted on both sides.
+bool Builder::add_in_f32(graph::NodeId failed) {
+  const graph::Node node = graph.node(failed);
+  std::optional<DType> dtype;
+  std::vector<ValueId> inputs, outputs;
+  const auto convert = [&](ValueId from, ValueId to, graph::Op op, const char* suffix) {
+    const graph::NodeId n = graph.add_node(std::move(op), fresh_node_name("", node.name + suffix), {from}, {to});
+    return infer(n).ok();
+  };
+  for (ValueId v : node.inputs) {
+    const bool other = v != kNoValue && is_floating(graph.type(v).dtype) && graph.type(v).dtype != DType::f32;
+    if (other && !dtype) dtype = graph.type(v).dtype;
+    if (other) {
+      const ValueId wide = graph.add_untyped_value(fresh_value_name(graph.value(v).name + "/f32"));
+      if (!convert(v, wide, graph::Cast{DType::f32}, "/to_f32")) return false;
+      v = wide;
+    }
+    inputs.push_back(v);
+  }
+  for (ValueId v : node.outputs) {
+    if (v != kNoValue && graph.value(v).has_type) return false;
+    outputs.push_back(v == kNoValue ? v : graph.add_untyped_value(fresh_value_name(graph.value(v).name + "/f32")));
+  }
+  if (!dtype) return false;
+  const graph::NodeId n = graph.add_node(node.op, node.name, inputs, outputs);
+  if (!infer(n).ok()) {
+    graph.erase(n);
+    return false;
+  }
+  for (std::size_t o = 0; o < outputs.size(); ++o) {
+    if (outputs[o] == kNoValue) continue;
+    const graph::Op back = graph.type(outputs[o]).dtype == DType::f32 ? graph::Op(graph::Cast{*dtype}) : graph::Op(graph::Identity{});
+    if (!convert(outputs[o], node.outputs[o], back, "/from_f32")) return false;
+  }
+  return true;
 }
 
 Status Builder::infer(graph::NodeId n) {

@@ -36,7 +36,8 @@ class Builder {
   void bind(const std::string& name, graph::ValueId v) { by_name_[name] = v; }
   graph::ValueId add_constant(std::string name, ConstantData data);
 
-  // Appends a node and infers the types of its outputs. Errors do not yet say which node they are about.
+  // Appends a node and infers the types of its outputs; where the operator wants f32 and is given f16, bf16 or f64,
+  // between conversions. Errors do not yet say which node they are about.
   Status add_node(graph::Op op, const std::string& name, std::vector<graph::ValueId> inputs, std::vector<graph::ValueId> outputs);
 
   // Small integers known without running: constants or propagated through shape arithmetic.
@@ -44,6 +45,7 @@ class Builder {
 
  private:
   Status infer(graph::NodeId n);
+  bool add_in_f32(graph::NodeId failed);
 
   std::unordered_map<std::string, graph::ValueId> by_name_;
   std::unordered_set<std::string> value_names_, node_names_;

@@ -64,6 +64,8 @@ int opset_for(const Graph& g) {
     const bool late = (unary != nullptr && unary->kind == graph::UnaryKind::is_inf && g.type(node.inputs[0]).dtype == DType::f16) ||
                       (std::holds_alternative<graph::Reduce>(node.op) && g.type(node.inputs[0]).dtype == DType::boolean);
     if (late) opset = std::max(opset, 20);
+    const bool names_type = std::holds_alternative<graph::Quantize>(node.op) && node.inputs.size() == 2 && g.type(node.outputs[0]).dtype != DType::u8;
+    if (names_type) opset = std::max(opset, 21);
     const bool axes_operand = (std::holds_alternative<graph::Pad>(node.op) && node.inputs.size() > 3) ||
                               (std::holds_alternative<graph::Reduce>(node.op) && node.inputs.size() > 1);
     if (axes_operand) opset = std::max(opset, 18);

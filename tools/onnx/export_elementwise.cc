@@ -123,6 +123,7 @@ Status write(NodeWriter& n, const graph::Quantize& op) {
   NodeRef node = n.w.add("QuantizeLinear", {n.raw(0), n.raw(1), n.raw(2)}, {y.name});
   node.set("axis", op.axis);
   if (op.block_size > 0) node.set("block_size", op.block_size);
+  if (!n.has(2) && y.type.dtype != DType::u8) node.set("output_dtype", std::int64_t{dtype_to_onnx(y.type.dtype)});
   return ok_status();
 }
 
