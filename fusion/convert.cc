@@ -146,7 +146,7 @@ class Converter {
       return ok_status();
     };
     QuantizeOptions o = tried;
-    if (o.method == quant::Method::minmax) {
+    if (o.method == quant::Method::automatic) {
       o.method = quant::Method::mse;
       FOLD8_CHECK_OK(consider(o, "ranges by least squared error (--method mse)"));
     }

@@ -11,7 +11,7 @@
 namespace fold8::quant {
 namespace {
 
-constexpr std::array<std::string_view, 4> kNames = {"minmax", "percentile", "entropy", "mse"};
+constexpr std::array<std::string_view, 5> kNames = {"minmax", "percentile", "entropy", "mse", "auto"};
 constexpr int kLevels = 255;                  // steps between the smallest and the largest code
 
 Range with_zero(Range r) { return {std::min(r.lo, 0.0), std::max(r.hi, 0.0)}; }
@@ -125,6 +125,7 @@ Range choose_range(const Observer& o, Method method, double percentile) {
   const Range full{o.min(), o.max()};
   switch (method) {
     case Method::minmax: return full;
+    case Method::automatic: return percentile_range(o, kAutomaticPercentile);
     case Method::percentile: return percentile_range(o, percentile);
     case Method::entropy: return search(o, [&](const Range& r) { return divergence(o.histogram(), r.lo, r.hi); });
     case Method::mse:

@@ -15,11 +15,13 @@ enum class Method : std::uint8_t {
   percentile,   // the range that holds kPercentile of the values on each side
   entropy,      // least Kullback-Leibler divergence between the values and their codes (Migacz, GTC 2017)
   mse,          // least mean squared error of rounding and clipping together
+  automatic,    // all but one value in 100,000 on each side: minmax for small tensors, no single outlier for large ones
 };
 std::optional<Method> method_from_name(std::string_view name);
 std::string_view name(Method m);
 
 inline constexpr double kPercentile = 0.9999;
+inline constexpr double kAutomaticPercentile = 0.99999;
 
 struct Range {
   double lo = 0, hi = 0;

@@ -15,10 +15,14 @@ using graph::ValueId;
 
 namespace {
 
-bool is_norm_affine(const graph::Op& op) {
-  const auto* a = std::get_if<graph::Affine>(&op);
+// A BatchNorm, or what one has become: the user expects it to go.
+bool is_batch_norm(const graph::Op& op) {
+  const auto* affine = std::get_if<graph::Affine>(&op);
   return std::holds_alternative<graph::BatchNorm>(op) ||
-         (a != nullptr && a->activation == Activation::none);
+         (affine != nullptr && affine->from_batch_norm && may_be_affine(op));
+}
+bool is_other_affine(const graph::Op& op) {
+  return std::holds_alternative<graph::Affine>(op) && may_be_affine(op) && !is_batch_norm(op);
 }
 bool is_binary_affine(const graph::Op& op) {
   return may_be_affine(op) && std::holds_alternative<graph::Binary>(op);
@@ -29,11 +33,12 @@ Pattern layer_behind_movement() {
 }
 
 std::vector<Pattern> norm_patterns() {
-  return {op_if("", is_norm_affine, {layer_behind_movement()}).open(),
-          op_if("", is_norm_affine, {any("")}).open()};
+  return {op_if("", is_batch_norm, {layer_behind_movement()}).open(),
+          op_if("", is_batch_norm, {any("")}).open()};
 }
-std::vector<Pattern> binary_patterns() {
-  return {op_if("", is_binary_affine, {layer_behind_movement(), constant("")}),
+std::vector<Pattern> other_patterns() {
+  return {op_if("", is_other_affine, {layer_behind_movement()}).open(),
+          op_if("", is_binary_affine, {layer_behind_movement(), constant("")}),
           op_if("", is_binary_affine, {constant(""), layer_behind_movement()})};
 }
 
@@ -131,7 +136,7 @@ std::vector<Pattern> bias_patterns() {
 }  // namespace
 
 const Rewrite fold_batch_norm{"fold_batch_norm", norm_patterns, apply};
-const Rewrite fold_scale_back{"fold_scale_back", binary_patterns, apply, nullptr, true};
+const Rewrite fold_scale_back{"fold_scale_back", other_patterns, apply, nullptr, true};
 const Rewrite fold_bias{"fold_bias", bias_patterns, apply, nullptr, true};
 
 }  // namespace fold8::fusion

@@ -18,15 +18,24 @@ namespace {
 bool is_binary(const graph::Op& op) {
   return std::holds_alternative<graph::Binary>(op) && may_be_affine(op);
 }
-bool is_norm_affine(const graph::Op& op) { return may_be_affine(op) && !is_binary(op); }
+// A BatchNorm, or what one has become: the user expects it to go.
+bool is_batch_norm(const graph::Op& op) {
+  const auto* affine = std::get_if<graph::Affine>(&op);
+  return std::holds_alternative<graph::BatchNorm>(op) ||
+         (affine != nullptr && affine->from_batch_norm && may_be_affine(op));
+}
+bool is_other_affine(const graph::Op& op) {
+  return std::holds_alternative<graph::Affine>(op) && may_be_affine(op) && !is_batch_norm(op);
+}
 
 std::vector<Pattern> norm_patterns() {
   return {op_if("layer", is_linear_layer,
-                {through(is_movement, op_if("affine", is_norm_affine, {any("")}).open())})
+                {through(is_movement, op_if("affine", is_batch_norm, {any("")}).open())})
               .open()};
 }
-std::vector<Pattern> binary_patterns() {
-  const auto affine = either({op_if("affine", is_binary, {any(""), constant("")}),
+std::vector<Pattern> other_patterns() {
+  const auto affine = either({op_if("affine", is_other_affine, {any("")}).open(),
+                              op_if("affine", is_binary, {any(""), constant("")}),
                               op_if("affine", is_binary, {constant(""), any("")})});
   return {op_if("layer", is_linear_layer, {through(is_movement, affine)}).open()};
 }
@@ -96,7 +105,7 @@ Result<Outcome> apply(const Match& m, Graph& g, const Context& context) {
 
 const Rewrite fold_batch_norm_forward{"fold_batch_norm_forward", norm_patterns, apply,
                                       is_linear_layer};
-const Rewrite fold_scale_forward{"fold_scale_forward", binary_patterns, apply, is_linear_layer,
+const Rewrite fold_scale_forward{"fold_scale_forward", other_patterns, apply, is_linear_layer,
                                  true};
 
 }  // namespace fold8::fusion

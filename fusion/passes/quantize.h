@@ -22,7 +22,7 @@ enum class Activations : std::uint8_t {
 };
 
 struct QuantizeOptions {
-  quant::Method method = quant::Method::minmax;
+  quant::Method method = quant::Method::automatic;
   double percentile = quant::kPercentile;
   Activations activations = Activations::automatic;
   quant::WeightGranularity weights = quant::WeightGranularity::per_channel;

@@ -28,8 +28,8 @@ std::vector<Pattern> patterns() {
   const auto cube = either({pow(x, scalar(3)), x * square});
   // x + c*x^3; also x*(1 + c*x^2)
   const auto c_square = either({times(square, kCubic), times(x, kCubic) * x});
-  const auto c_cube =
-      either({times(cube, kCubic), times(square, kCubic) * x, times(x, kCubic) * square});
+  const auto c_cube = either(
+      {times(cube, kCubic), times(square, kCubic) * x, times(x, kCubic) * square, x * c_square});
   const auto one_plus = c_square + scalar(1);
   const auto inner = either({times(x + c_cube, kSqrtTwoOverPi), times(x, kSqrtTwoOverPi) * one_plus,
                              times(x * one_plus, kSqrtTwoOverPi)});

@@ -1,7 +1,6 @@
 // ONNX Reduce*. f32, s32 and s64 by the kernels (reduce.h), other number types by plain loops.
-// Which sum rule applies depends on the logical axes only: exactly the spatial axes of a tensor of
-// rank 4 or more add up in one chain a channel, everything else by lanes over the reduced elements
-// in row-major order.
+// Sums go by lanes over the reduced elements in row-major order, whatever axes they are and however
+// the tensor lies in memory: over a feature map of a thousand positions one chain would lose a digit.
 #include "runtime/kernels/reduce.h"
 
 #include <cmath>
@@ -268,8 +267,7 @@ Result<StepPtr> prepare_op(const graph::Reduce& op, const PrepareContext& c) {
   }
   kernels::ReduceArgs args;
   args.kind = static_cast<kernels::ReduceKind>(op.kind);
-  args.rule = is_spatial_reduction(*axes, x.shape.rank()) ? kernels::SumRule::chain
-                                                          : kernels::SumRule::lanes;
+  args.rule = kernels::SumRule::lanes;
   args.axis = box.axis;
   args.inner = box.inner;
   return make_step(

@@ -65,7 +65,7 @@ TEST(Methods, MseNeverLosesToMinmaxOnItsOwnMeasure) {
 }
 
 TEST(Methods, EmptyAndConstantTensorsHaveARange) {
-  for (Method m : {Method::minmax, Method::percentile, Method::entropy, Method::mse}) {
+  for (Method m : {Method::minmax, Method::percentile, Method::entropy, Method::mse, Method::automatic}) {
     EXPECT_EQ(choose_range(Observer(), m).hi, 0.0);
     Observer zeros;
     zeros.add(std::vector<float>(10, 0.0f));
@@ -76,8 +76,20 @@ TEST(Methods, EmptyAndConstantTensorsHaveARange) {
   }
 }
 
+TEST(Methods, AutomaticIsMinmaxForSmallTensorsAndGivesUpOneInAHundredThousand) {
+  testing::SeededRng rng;
+  std::vector<float> values(300000);
+  rng.fill_normal(values);
+  values[5] = 500.0f;
+  Observer large, small;
+  large.add(values);
+  small.add(std::span(values).first(1000));
+  EXPECT_LT(choose_range(large, Method::automatic).hi, 10.0);
+  EXPECT_EQ(choose_range(small, Method::automatic).hi, 500.0);
+}
+
 TEST(Methods, NamesRoundTrip) {
-  for (Method m : {Method::minmax, Method::percentile, Method::entropy, Method::mse}) EXPECT_EQ(method_from_name(name(m)), m);
+  for (Method m : {Method::minmax, Method::percentile, Method::entropy, Method::mse, Method::automatic}) EXPECT_EQ(method_from_name(name(m)), m);
   EXPECT_FALSE(method_from_name("magic").has_value());
 }
 

@@ -14,7 +14,7 @@ namespace fold8::cli {
 namespace {
 
 struct Args {
-  std::string model, output, json, method = "minmax", activations = "auto", weights = "channel";
+  std::string model, output, json, method = "auto", activations = "auto", weights = "channel";
   std::vector<std::string> keep_float, preprocess;
   double percentile = quant::kPercentile;
   bool float_only = false, no_search = false;
@@ -30,7 +30,7 @@ Result<fusion::ConvertOptions> options_of(const Args& args, Progress& progress) 
   o.quantize.keep_float = args.keep_float;
   o.quantize.percentile = args.percentile;
   const auto method = quant::method_from_name(args.method);
-  if (!method) return invalid_argument("--method " + args.method + ": expected minmax, percentile, entropy or mse");
+  if (!method) return invalid_argument("--method " + args.method + ": expected auto, minmax, percentile, entropy or mse");
   o.quantize.method = *method;
   if (args.activations == "static") o.quantize.activations = fusion::Activations::static_;
   else if (args.activations == "dynamic") o.quantize.activations = fusion::Activations::dynamic;
@@ -106,7 +106,7 @@ Command add_convert(CLI::App& app) {
   app.add_option("-o,--output", args->output, "The .f8 file to write")->required();
   add_data_options(app, args->data, "--calib", "Calibration data: folder or list of .npz, .npy, test_data_set folders, images, or 'random'", false);
   app.add_flag("--float", args->float_only, "Compile without quantizing");
-  app.add_option("--method", args->method, "Ranges: minmax, percentile, entropy, mse")->capture_default_str();
+  app.add_option("--method", args->method, "Ranges: auto, minmax, percentile, entropy, mse")->capture_default_str();
   app.add_option("--percentile", args->percentile, "Share of values kept by --method percentile")->check(CLI::Range(0.5, 1.0))->capture_default_str();
   app.add_option("--activations", args->activations, "auto, static, dynamic (per token), float (weight-only)")->capture_default_str();
   app.add_option("--weights", args->weights, "Scales of the weights: channel or tensor")->capture_default_str();
