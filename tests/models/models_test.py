@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The networks of tests/data through the fold8 command: accuracy, and the same bytes whatever runs them.
 
-usage: models_test.py TEST --fold8 BINARY --work DIR --venv DIR       TEST: accuracy | same_bytes | qat | other_cpus | zoo
+usage: models_test.py TEST --fold8 BINARY --work DIR --venv DIR       TEST: accuracy | same_bytes | qat | other_cpus | zoo | fold
 Exit status: 0 passed, 1 failed, 77 skipped because this machine lacks what the test needs.
 """
 import argparse
@@ -220,7 +220,61 @@ def input_names(network):
     return [i.name for i in graph.input if i.name not in {t.name for t in graph.initializer}]
 
 
-TESTS = {f.__name__: f for f in (accuracy, same_bytes, qat, other_cpus, zoo)}
+# ---------------------------------------------------------------- fold
+
+FOLD_TOLERANCE = 1e-5       # of the largest value
+ZOO_FOLDED = ('pplcnet_orient', 'mobilenetv3_cls')
+
+
+def answers(model, feeds):
+    """What onnxruntime computes without rewrites of its own."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(str(model), options, providers=['CPUExecutionProvider'])
+    names = {i.name for i in session.get_inputs()}
+    return [session.run(None, {k: v for k, v in feed.items() if k in names}) for feed in feeds]
+
+
+def check_folded(checks, fold8, name, network, feeds, work):
+    import numpy as np
+    import onnx
+
+    folded = work / 'folded.onnx'
+    facts = fold8.facts(work / 'fold.json', 'fold', network, '-o', folded)
+    left = sum(n.op_type == 'BatchNormalization' for n in onnx.load(folded).graph.node)
+    checks.expect(left == 0 and facts['batch_norms_left'] == 0, f'{name}: {left} BatchNormalization nodes left')
+    worst = 0.0
+    for before, after in zip(answers(network, feeds), answers(folded, feeds)):
+        for a, b in zip(before, after):
+            if not (a.shape == b.shape and a.dtype == b.dtype):
+                checks.expect(False, f'{name}: {b.dtype}{b.shape} in place of {a.dtype}{a.shape}')
+                continue
+            worst = max(worst, float(np.abs(a - b).max() / max(np.abs(a).max(), 1e-30)))
+    checks.expect(worst <= FOLD_TOLERANCE, f'{name}: folded differs by {worst:.1e} <= {FOLD_TOLERANCE} of the largest value')
+
+
+def fold(checks, fold8, work):
+    """`fold8 fold` writes ONNX that other runtimes run, with the same answers and without BatchNorms."""
+    import numpy as np
+    import zoo_data
+
+    image = np.load(DATA / 'digits_eval.npz')['image'][:BATCH]
+    for name in ('digits_cnn', 'digits_ln', 'digits_rms'):
+        check_folded(checks, fold8, name, DATA / f'{name}.onnx', [{'image': image}], work)
+    store = Path(os.environ.get('FOLD8_ZOO_DIR') or work.parent / 'zoo').resolve()
+    fetch = [ROOT / 'tools/zoo/fetch_zoo.sh', store, *ZOO_FOLDED, 'texts']
+    if subprocess.run(fetch, env={**os.environ, 'PYTHON': sys.executable}, stdin=subprocess.DEVNULL).returncode != 0:
+        skip(f'{", ".join(ZOO_FOLDED)} could not be fetched into {store}')
+    for name in ZOO_FOLDED:
+        shutil.rmtree(work / 'samples', ignore_errors=True)
+        zoo_data.write(store, work / 'samples', name, seed=1000, count=4)
+        feeds = [dict(np.load(f)) for f in sorted((work / 'samples').glob('*.npz'))]
+        check_folded(checks, fold8, name, store / f'models/{name}.onnx', feeds, work)
+
+
+TESTS = {f.__name__: f for f in (accuracy, same_bytes, qat, other_cpus, zoo, fold)}
 
 
 def main():

@@ -6,6 +6,8 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <set>
+#include <string_view>
 
 #include "runtime/format/f8.h"
 #include "tools/onnx/export_writer.h"
@@ -109,10 +111,20 @@ class Exporter {
     Writer w(g_, *out, opset);
     FOLD8_TRY(const auto order, g_.topological_order());
     for (graph::NodeId n : order) FOLD8_CHECK_OK(node(w, g_.node(n)));
+    drop_unread(*out);
     return ok_status();
   }
 
  private:
+  // A weight written in another orientation leaves its original behind: nobody reads it any more.
+  static void drop_unread(onnx::GraphProto& out) {
+    std::set<std::string_view> read;
+    for (const auto& n : out.node()) read.insert(n.input().begin(), n.input().end());
+    for (const auto& o : out.output()) read.insert(o.name());
+    auto& constants = *out.mutable_initializer();
+    constants.erase(std::remove_if(constants.begin(), constants.end(), [&](const auto& t) { return read.count(t.name()) == 0; }), constants.end());
+  }
+
   // Constants some node reads or the graph returns, under their own names.
   Status constants(onnx::GraphProto& out) {
     std::vector<bool> used(static_cast<std::size_t>(g_.value_count()), false);
