@@ -5,7 +5,7 @@
 namespace fold8::ops {
 namespace {
 
-constexpr std::int64_t kMostElements = std::int64_t{1} << 48;
+constexpr std::int64_t kMostElements = std::int64_t{1} << 40;
 
 // Extents of every operand are sane: none negative, products far from overflow.
 Status check_shape(const Shape& s, const std::string& what) {
@@ -24,6 +24,14 @@ Status check_shape(const Shape& s, const std::string& what) {
 
 Result<StepPtr> prepare_native(const graph::Op& op, const PrepareContext& c) {
   return std::visit([&](const auto& o) { return prepare_op(o, c); }, op);
+}
+
+// Operators whose other outputs make sense alone.
+bool first_output_is_optional(const graph::Op& op) {
+  using namespace graph;
+  if (const auto* p = std::get_if<Pool>(&op)) return p->kind == PoolKind::max;
+  if (const auto* q = std::get_if<DynamicQuantize>(&op)) return q->onnx;
+  return std::holds_alternative<Split>(op) || std::holds_alternative<TopK>(op);
 }
 
 }  // namespace
@@ -58,6 +66,9 @@ Result<StepPtr> prepare(const graph::Op& op, const PrepareContext& c) {
                        std::holds_alternative<graph::Scan>(op);
   if (control) return prepare_native(op, c);
   if (!any) return make_step([](const RunContext&) { return ok_status(); });
+  if (!c.wants(0) && !first_output_is_optional(op))
+    return unsupported("operator '" + std::string(graph::name(op)) +
+                       "' whose first output nobody reads");
   return prepare_adapted(op, c, native_types(op, c), prepare_native);
 }
 

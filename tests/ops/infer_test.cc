@@ -118,5 +118,15 @@ TEST(Infer, HostileShapesAreErrors) {
               HasSubstr("a range from"));
 }
 
+TEST(Prepare, OutputsNobodyReads) {
+  EXPECT_THAT(
+      failure("x: f32[2,4]\n _, s = norm(x) kind=layer\n return s", {random_f32({2, 4}, 1)}),
+      HasSubstr("whose first output nobody reads"));
+  const auto r = run_text("x: f32[1,3]\n _, i = top_k(x, s64{1})\n return i",
+                          {value<float>({1, 3}, {1, 3, 2})});
+  ASSERT_TRUE(r.ok()) << r.error().message;
+  EXPECT_EQ(r->at(0).as<std::int64_t>(), std::vector<std::int64_t>{1});
+}
+
 }  // namespace
 }  // namespace fold8::ops
