@@ -102,6 +102,12 @@ const Case kCases[] = {
              BIN("h", "mul", "x", "f32[]{0.5}") UN("t", "tanh", "i")
                  BIN("p", "add", "t", "f32[]{1}") BIN("y", "mul", "h", "p"),
      "gelu_tanh"},
+    {"GeluTanhThreeFactors",
+     BIN("k", "mul", "f32[]{0.044715}", "x") BIN("q", "mul", "x", "k") BIN("c", "mul", "x", "q")
+         BIN("a", "add", "x", "c") BIN("i", "mul", "f32[]{0.7978846}", "a") UN("t", "tanh", "i")
+             BIN("p", "add", "f32[]{1}", "t") BIN("h", "mul", "f32[]{0.5}", "p")
+                 BIN("y", "mul", "x", "h"),
+     "gelu_tanh"},
     {"GeluTanhCube",
      BIN("a", "mul", "f32[]{0.7978846}", "x") BIN("q", "mul", "x", "x")
          BIN("k", "mul", "q", "f32[]{0.044715}") BIN("o", "add", "f32[]{1}", "k")
