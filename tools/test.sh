@@ -54,8 +54,10 @@ fi
 say "Build (Release, $JOBS jobs) in $BUILD"
 configure_and_build "$BUILD" -DCMAKE_BUILD_TYPE=Release
 
-say "Python environment of the tests"
+say "Python environment and trial cases of the tests"
 "$ROOT/tools/setup_venv.sh" "$BUILD/venv"
+rm -rf "$BUILD/cases" # unit tests read them too
+"$BUILD/venv/bin/python" "$ROOT/tests/cases/make_cases.py" "$BUILD/cases" >/dev/null
 
 say "Tests"
 "$BUILD/bin/fold8" --version
