@@ -4,6 +4,7 @@
 
 #include "fusion/passes/assign_layout.h"
 #include "fusion/passes/fuse_quantize.h"
+#include "fusion/passes/norm_from_accumulators.h"
 #include "fusion/passes/pack_weights.h"
 #include "fusion/passes/passes.h"
 #include "fusion/passes/quantized_matmul.h"
@@ -34,7 +35,8 @@ std::vector<Stage> float_pipeline() {
 std::vector<Stage> back_pipeline() {
   return {
       // Rounding moves into producers before layouts are chosen: it decides which tensors exist.
-      {"lower", {&fuse_quantize}},
+      // Then norms: whether their result is rounded is known, and what layers in front of them write.
+      {"lower", {&fuse_quantize, &norm_from_accumulators}},
       // Layouts before packing: nothing may change a layer's operands once its weights are packed.
       {"emit", {&dequantize_constants, &assign_layout, &pack_weights}},
   };

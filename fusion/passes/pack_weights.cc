@@ -38,8 +38,8 @@ class Packer {
     Tally tally;
     for (NodeId n = 0; n < g_.node_count(); ++n) {
       if (!wants_packing(g_.node(n))) continue;
-      FOLD8_CHECK_OK(pack(n));
-      ++tally.applied;
+      FOLD8_TRY(const bool packed, pack(n));
+      tally.applied += packed;
     }
     FOLD8_CHECK_OK(g_.compact());
     return tally;
@@ -55,7 +55,8 @@ class Packer {
     return float_weight ? g_.type(n.inputs[0]).dtype == DType::f32 : is_quantizable(g_.type(n.inputs[0]).dtype);
   }
 
-  Status pack(NodeId id) {
+  // False if the weight stays as it is: its order depends on extents, and the operator packs it when it knows them.
+  Result<bool> pack(NodeId id) {
     const Node& n = g_.node(id);
     const ValueId w = n.inputs[1];
     const Shape shape = g_.type(w).shape;
@@ -66,6 +67,7 @@ class Packer {
     if (packed == graph::kNoValue) {
       auto made = ops::pack_weight(n.op, g_.type(w), g_.value(w).constant->data());
       if (!made.ok()) return in_context("node '" + n.name + "', weight '" + g_.value(w).name + "'", made.error());
+      if (made->type.layout == Layout::plain) return false;
       packed = g_.add_constant(g_.fresh_name(g_.value(w).name + "_packed"), std::move(made->type), std::move(made->data));
       packed_[w].push_back({key, packed});
     }
@@ -77,7 +79,7 @@ class Packer {
     } else if (auto* conv = std::get_if<graph::Conv>(&node.op)) {
       conv->out_channels = conv->transposed ? shape.extent(1) * conv->group : shape.extent(0);
     }
-    return ok_status();
+    return true;
   }
 
   Graph& g_;
