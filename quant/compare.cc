@@ -158,17 +158,24 @@ class Comparer {
     if (!got || got->size() != reference.size()) return ok_status();
     undo_rescale(g.value(v), t.shape, *got);
     if (const Status s = layer.accumulated.add(reference, *got); !s.ok()) return at_sample(s.error(), layer.error.name);
-    if (!layer.codes.empty()) count_codes(layer, *g.type(v).quant, t, reference);
+    if (!layer.codes.empty()) count_codes(layer, g.value(v), t, reference);
     return ok_status();
   }
 
-  static void undo_rescale(const graph::Value& v, const Shape& shape, std::vector<float>& values) {
+  // change(element, its factor), for a value that a pass rescaled: original = stored * factor.
+  template <class F>
+  static void with_rescale(const graph::Value& v, const Shape& shape, std::vector<float>& values, const F& change) {
     if (v.rescale.empty() || v.rescale_axis < 0 || v.rescale_axis >= shape.rank()) return;
     const auto inner = static_cast<std::size_t>(shape.count(v.rescale_axis + 1, shape.rank()));
-    for (std::size_t i = 0; i < values.size(); ++i) values[i] *= v.rescale[i / inner % v.rescale.size()];
+    for (std::size_t i = 0; i < values.size(); ++i) change(values[i], v.rescale[i / inner % v.rescale.size()]);
+  }
+  static void undo_rescale(const graph::Value& v, const Shape& shape, std::vector<float>& values) {
+    with_rescale(v, shape, values, [](float& x, float factor) { x *= factor; });
   }
 
-  static void count_codes(Layer& layer, const QuantParams& q, const TensorView& t, const std::vector<float>& reference) {
+  static void count_codes(Layer& layer, const graph::Value& v, const TensorView& t, std::vector<float> reference) {
+    const QuantParams& q = *v.type.quant;
+    with_rescale(v, t.shape, reference, [](float& x, float factor) { x /= factor; });
     for (std::uint8_t code : t.as<const std::uint8_t>()) layer.codes[code] = true;
     const double lo = (-0.5 - q.zero_point()) * static_cast<double>(q.scale()), hi = (255.5 - q.zero_point()) * static_cast<double>(q.scale());
     for (float r : reference) layer.clipped += r < lo || r > hi;

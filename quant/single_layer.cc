@@ -63,7 +63,19 @@ class Cutter {
     const ValueId in = to.add_value(name + " (reference)", std::move(t));
     to.inputs.push_back(in);
     reads.push_back(name);
-    return inputs_[name] = in;
+    return inputs_[name] = as_stored(from_.value(v), in);
+  }
+
+  // The model stores a rescaled value as original / rescale; the reference has the original.
+  ValueId as_stored(const graph::Value& v, ValueId original) {
+    if (v.rescale.empty()) return original;
+    Shape along;
+    for (int i = 0; i < v.type.shape.rank(); ++i) along.push_back(Dim(i == v.rescale_axis ? static_cast<std::int64_t>(v.rescale.size()) : 1));
+    const ValueId factor = to.add_constant<float>(to.fresh_name(v.name + " (factor)"), along, v.rescale);
+    TensorType type = to.type(original);
+    const ValueId y = to.add_value(to.fresh_name(v.name + " (rescaled)"), std::move(type));
+    to.add_node(graph::Binary{graph::BinaryKind::div}, v.name, {original, factor}, {y});
+    return y;
   }
 
   Result<ValueId> operand(ValueId v) {
@@ -77,7 +89,9 @@ class Cutter {
     const bool rounds = std::holds_alternative<graph::Quantize>(n.op) || std::holds_alternative<graph::Dequantize>(n.op) ||
                         std::holds_alternative<graph::DynamicQuantize>(n.op);
     // The standardisation of an input, which the float model folds into its first layer.
-    if (rounds || std::holds_alternative<graph::Affine>(n.op)) return through(n, v);
+    // So are the INT32 sums that a norm reads in place of the layer's f32 result.
+    const bool accumulators = from_.type(v).dtype == DType::s32 && std::holds_alternative<graph::Linear>(n.op);
+    if (rounds || accumulators || std::holds_alternative<graph::Affine>(n.op)) return through(n, v);
     if (std::holds_alternative<graph::Relayout>(n.op)) {
       FOLD8_TRY(const ValueId inner, operand(n.inputs[0]));
       return copies_[v] = inner;
