@@ -21,6 +21,7 @@ struct Loaded {
   graph::Graph graph;             // constants borrow from the mapping
   std::size_t file_bytes = 0;
 };
+// Constants borrow from `data`, kept alive by `owner`; without an owner, or if it is not 64-byte aligned, it is copied.
 // verify_data: also check the checksum of every tensor. Every offset is checked; a hostile file costs an error.
 Result<Loaded> read_file(const std::string& path, bool verify_data);
 Result<Loaded> read_bytes(const void* data, std::size_t bytes, bool verify_data, std::shared_ptr<const void> owner);

@@ -82,9 +82,9 @@ Result<Loaded> read_aligned(Bytes file, bool verify_data, const std::shared_ptr<
 }  // namespace
 
 Result<Loaded> read_bytes(const void* data, std::size_t bytes, bool verify_data, std::shared_ptr<const void> owner) {
-  if (reinterpret_cast<std::uintptr_t>(data) % kAlignment == 0)
+  if (owner != nullptr && reinterpret_cast<std::uintptr_t>(data) % kAlignment == 0)
     return read_aligned({static_cast<const std::byte*>(data), bytes}, verify_data, owner);
-  // Kernels need weights aligned; memory that is not gets copied.
+  // Kernels need weights aligned, and constants must outlive the caller's bytes.
   const auto copy = Buffer::allocate(bytes);
   if (bytes > 0) std::memcpy(copy->mutable_data(), data, bytes);
   return read_aligned({copy->data(), bytes}, verify_data, copy);

@@ -20,7 +20,8 @@ std::string sample_bytes() { return format::to_bytes(testing::sample_graph()).va
 Result<format::Loaded> read(std::string bytes, bool verify_data = true) {
   testing::GuardedBuffer<char> guarded(bytes.size());
   if (!bytes.empty()) std::memcpy(guarded.data(), bytes.data(), bytes.size());
-  auto loaded = format::read_bytes(guarded.data(), bytes.size(), verify_data, nullptr);
+  const auto owner = std::make_shared<int>();   // so that it is read where it lies
+  auto loaded = format::read_bytes(guarded.data(), bytes.size(), verify_data, owner);
   if (loaded.ok()) {
     // Constants borrow from the guarded memory, which is about to go.
     for (graph::ValueId v = 0; v < loaded->graph.value_count(); ++v) loaded->graph.value(v).constant = nullptr;
