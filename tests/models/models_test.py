@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The networks of tests/data through the fold8 command: accuracy, and the same bytes whatever runs them.
 
-usage: models_test.py TEST --fold8 BINARY --work DIR --venv DIR       TEST: accuracy | same_bytes | qat | other_cpus | zoo | fold
+usage: models_test.py TEST --fold8 BINARY --work DIR --venv DIR       TEST: accuracy | same_bytes | qat | other_cpus | zoo | fold | embed
 Exit status: 0 passed, 1 failed, 77 skipped because this machine lacks what the test needs.
 """
 import argparse
@@ -274,7 +274,36 @@ def fold(checks, fold8, work):
         check_folded(checks, fold8, name, store / f'models/{name}.onnx', feeds, work)
 
 
-TESTS = {f.__name__: f for f in (accuracy, same_bytes, qat, other_cpus, zoo, fold)}
+# ---------------------------------------------------------------- embed
+
+EMBEDDED_IMAGES = 8
+
+
+def embed(checks, fold8, work):
+    """The small C program of tools/examples, built against an installed tree, finds the classes of held-out images."""
+    import numpy as np
+
+    build = Path(fold8.binary).parents[1]
+    prefix = work / 'prefix'
+    shutil.rmtree(prefix, ignore_errors=True)
+    quiet = dict(check=True, stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+    subprocess.run(['cmake', '--install', build, '--component', 'runtime', '--prefix', prefix], **quiet)
+    library = next(prefix.rglob('libfold8_runtime.so')).parent
+    program = work / 'two_threads'
+    subprocess.run(['cc', '-std=gnu99', '-Wall', '-Wextra', '-Werror', ROOT / 'tools/examples/two_threads.c', '-o', program, f'-I{prefix}/include/fold8',
+                    f'-L{library}', f'-Wl,-rpath,{library}', '-lfold8_runtime', '-lpthread'], **quiet)
+    needed = subprocess.run(['ldd', program], capture_output=True, text=True, check=True).stdout
+    checks.expect('protobuf' not in needed and 'dnnl' not in needed, 'the program needs neither protobuf nor oneDNN')
+    model = work / 'digits_cnn.f8'
+    fold8('convert', DATA / 'digits_cnn.onnx', '-o', model, *CALIBRATION)
+    evaluation = np.load(DATA / 'digits_eval.npz')
+    for i in range(EMBEDDED_IMAGES):
+        evaluation['image'][i].tofile(work / 'image.f32')
+        done = subprocess.run([program, model, work / 'image.f32'], capture_output=True, text=True)
+        checks.expect(done.returncode == 0 and done.stdout.strip() == str(evaluation['label'][i]), f'image {i}: class {done.stdout.strip()}{done.stderr}')
+
+
+TESTS = {f.__name__: f for f in (accuracy, same_bytes, qat, other_cpus, zoo, fold, embed)}
 
 
 def main():
