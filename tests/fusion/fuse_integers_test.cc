@@ -32,6 +32,27 @@ TEST(FuseIntegers, AddAndMulOfTwoDequantizedTensors) {
   EXPECT_THAT(op_names(mixed.graph), ElementsAre("dequantize", "add"));
 }
 
+TEST(FuseIntegers, SumsWithAnActivationAndProductsThatBroadcast) {
+  const Ran sum = fused(
+      "a: u8[3,8] @(0.02,120)\nb: u8[3,8] @(0.03,99)\nda = dequantize(a)\ndb = dequantize(b)\ns = "
+      "binary(da, db) kind=add activation=clip a=0 b=6\nq: u8[3,8] @(0.024,0) = "
+      "quantize(s)\nreturn q",
+      1);
+  EXPECT_THAT(op_names(sum.graph), ElementsAre("add"));
+  const Ran excited = fused(
+      "a: u8[2,4,5,5] @(0.02,120)\nb: u8[2,4,1,1] @(0.004,0)\nda = dequantize(a)\ndb = "
+      "dequantize(b)\ns = binary(da, db) kind=mul\nq: u8[2,4,5,5] @(0.02,110) = "
+      "quantize(s)\nreturn q",
+      1);
+  EXPECT_THAT(op_names(excited.graph), ElementsAre("mul"));
+  // The codes of a tensor that somebody else reads as floats are still read as codes.
+  const Ran shared = fused(
+      "a: u8[3,8] @(0.02,120)\nda = dequantize(a)\ns = binary(da, da) kind=add\nq: u8[3,8] "
+      "@(0.04,120) = quantize(s)\nreturn q, da",
+      0);
+  EXPECT_THAT(op_names(shared.graph), testing::UnorderedElementsAre("dequantize", "add"));
+}
+
 TEST(FuseIntegers, AveragePoolingInIntegers) {
   for (const char* pool :
        {"average_pool(d) global=true",
