@@ -31,6 +31,15 @@ struct ThreadPool::State {
     return {begin, begin + base + (p < extra ? 1 : 0)};
   }
 
+  void join_all() {
+    {
+      std::lock_guard lock(mutex);
+      stop = true;
+    }
+    start.notify_all();
+    for (std::thread& t : workers) t.join();
+  }
+
   void work(std::size_t part) {
     DefaultFloatMode mode;
     unsigned long seen = 0;
@@ -51,18 +60,16 @@ struct ThreadPool::State {
 };
 
 ThreadPool::ThreadPool(int threads) : threads_(std::max(1, threads)), state_(std::make_unique<State>()) {
-  for (int i = 1; i < threads_; ++i)
-    state_->workers.emplace_back([s = state_.get(), i] { s->work(static_cast<std::size_t>(i)); });
+  try {
+    for (int i = 1; i < threads_; ++i)
+      state_->workers.emplace_back([s = state_.get(), i] { s->work(static_cast<std::size_t>(i)); });
+  } catch (...) {                       // the system gives no more threads: those that run must end first
+    state_->join_all();
+    throw;
+  }
 }
 
-ThreadPool::~ThreadPool() {
-  {
-    std::lock_guard lock(state_->mutex);
-    state_->stop = true;
-  }
-  state_->start.notify_all();
-  for (std::thread& t : state_->workers) t.join();
-}
+ThreadPool::~ThreadPool() { state_->join_all(); }
 
 void ThreadPool::parallel_for(std::size_t n, std::size_t grain, RangeFn fn) {
   if (n == 0) return;

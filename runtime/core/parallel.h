@@ -24,7 +24,8 @@ class RangeFn {
 
 class ThreadPool {
  public:
-  explicit ThreadPool(int threads);   // threads >= 1 counts the caller; 1 starts none
+  // threads >= 1 counts the caller; 1 starts none. Throws std::system_error if the system gives no more threads.
+  explicit ThreadPool(int threads);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <utility>
 
 #include "runtime/format/f8.h"
@@ -63,6 +64,23 @@ int write_all(int fd, const char* data, std::size_t bytes) {
   return 0;
 }
 
+// Devices and FIFOs are written to, never replaced: `-o /dev/null` as root must not turn it into a file. A FIFO that
+// nobody reads is an error, not a wait without end.
+Status write_through(const std::string& path, std::span<const Piece> pieces) {
+  FileDescriptor fd(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
+  if (fd.get() < 0) return os_error("open", path, errno);
+  if (const int flags = ::fcntl(fd.get(), F_GETFL); flags >= 0) (void)::fcntl(fd.get(), F_SETFL, flags & ~O_NONBLOCK);
+  for (const Piece& p : pieces)
+    if (const int e = write_all(fd.get(), static_cast<const char*>(p.data), p.bytes)) return os_error("write", path, e);
+  return fd.close() == 0 ? ok_status() : Status(os_error("close", path, errno));
+}
+
+// Where a path leads once symbolic links are followed (the link stays a link); the path itself if it leads nowhere yet.
+std::string resolved(const std::string& path) {
+  const std::unique_ptr<char, decltype(&std::free)> real(::realpath(path.c_str(), nullptr), &std::free);
+  return real ? std::string(real.get()) : path;
+}
+
 std::string folder_of(const std::string& path) {
   const std::size_t slash = path.rfind('/');
   return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
@@ -101,7 +119,13 @@ Result<std::shared_ptr<const Mapping>> map_file(const std::string& path) {
   return std::shared_ptr<const Mapping>(std::move(mapping));
 }
 
-Status write_pieces(const std::string& path, std::span<const Piece> pieces) {
+Status write_pieces(const std::string& given, std::span<const Piece> pieces) {
+  const std::string path = resolved(given);
+  struct stat info{};
+  if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
+    if (S_ISDIR(info.st_mode)) return io_error("cannot write '" + given + "': it is a folder");
+    return write_through(path, pieces);
+  }
   const std::string folder = folder_of(path);
   std::string temporary;
   FileDescriptor fd(open_beside(path, temporary));

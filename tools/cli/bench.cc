@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iostream>
 #include <numeric>
+#include <system_error>
 #include <thread>
 
 #include "runtime/core/parallel.h"
@@ -160,6 +161,7 @@ void print_profile(const exec::Session& session) {
 }
 
 Result<int> bench(const Args& args) {
+  FOLD8_CHECK_OK(check_paths({args.model}, {args.json}));
   const auto load_begin = Clock::now();
   FOLD8_TRY(auto model, load_model(args.model));
   exec::SessionOptions options;
@@ -195,10 +197,16 @@ Result<int> bench(const Args& args) {
   const auto begin = Clock::now();
   std::vector<std::thread> threads;
   std::vector<Status> statuses(per_session.size(), ok_status());
-  for (std::size_t s = 1; s < per_session.size(); ++s)
-    threads.emplace_back([&, s] { statuses[s] = time_session(*more[s - 1], views, args.seconds, per_session[s]); });
-  statuses[0] = time_session(*session, views, args.seconds, per_session[0]);
+  Status started = ok_status();
+  try {
+    for (std::size_t s = 1; s < per_session.size(); ++s)
+      threads.emplace_back([&, s] { statuses[s] = time_session(*more[s - 1], views, args.seconds, per_session[s]); });
+  } catch (const std::system_error& e) {
+    started = io_error(std::string("cannot start a thread for each session: ") + e.what());
+  }
+  if (started.ok()) statuses[0] = time_session(*session, views, args.seconds, per_session[0]);
   for (auto& t : threads) t.join();
+  FOLD8_CHECK_OK(std::move(started));
   const double elapsed = milliseconds_since(begin) / 1e3;
   for (const Status& s : statuses) FOLD8_CHECK_OK(Status(s));
   Samples all;

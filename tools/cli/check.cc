@@ -16,6 +16,7 @@ struct Args {
 };
 
 Result<int> check(const Args& args) {
+  FOLD8_CHECK_OK(check_paths({args.model}, {args.json}));
   FOLD8_TRY(const auto refused, onnx_io::find_unsupported(args.model));
   // With `--json -` standard output is the JSON alone.
   std::ostream& out = args.json == "-" ? std::cerr : std::cout;

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <iostream>
 
 #include "fusion/convert.h"
@@ -31,6 +32,33 @@ Status write_json(const Json& json, const std::string& path) {
     return std::cout ? ok_status() : Status(io_error("cannot write to standard output"));
   }
   return format::write_atomically(path, text.data(), text.size());
+}
+
+namespace {
+
+// The same regular file, under whatever name; a file that does not exist yet equals only its own path.
+bool same_file(const std::string& a, const std::string& b) {
+  namespace fs = std::filesystem;
+  std::error_code ec;
+  if (fs::exists(a, ec) && !fs::is_regular_file(a, ec)) return false;      // devices may be named twice
+  if (fs::equivalent(a, b, ec)) return true;
+  return fs::absolute(a, ec).lexically_normal() == fs::absolute(b, ec).lexically_normal();
+}
+
+}  // namespace
+
+Status check_paths(const std::vector<std::string>& inputs, const std::vector<std::string>& outputs) {
+  std::vector<std::pair<std::string, bool>> seen;                          // path, is it an input
+  for (const std::string& p : inputs) seen.push_back({p, true});
+  for (const std::string& p : outputs) {
+    if (p.empty() || p == "-") continue;
+    for (const auto& [other, input] : seen)
+      if (same_file(p, other))
+        return invalid_argument(input ? "'" + p + "' would overwrite the input '" + other + "': give the output another name"
+                                      : "two outputs go to '" + p + "'");
+    seen.push_back({p, false});
+  }
+  return ok_status();
 }
 
 Progress::Progress(std::string what) : what_(std::move(what)), terminal_(isatty(STDERR_FILENO) == 1) {}

@@ -40,6 +40,9 @@ class Progress {
   bool shown_ = false, terminal_;
 };
 
+// No output may be one of the inputs, nor two outputs the same file ("" and "-" do not count): nothing is lost.
+Status check_paths(const std::vector<std::string>& inputs, const std::vector<std::string>& outputs);
+
 void say(const std::string& line);       // to stderr
 void say_warning(const std::string& line);
 

@@ -74,6 +74,7 @@ Json summary_json(const Args& args, const fusion::ConvertSummary& s, std::size_t
 
 Result<int> convert_model(const Args& args) {
   const auto begin = std::chrono::steady_clock::now();
+  FOLD8_CHECK_OK(check_paths({args.model}, {args.output, args.json}));
   Progress progress("fold8 convert");
   FOLD8_TRY(const fusion::ConvertOptions options, options_of(args, progress));
   progress("import", 0, 0);

@@ -12,6 +12,7 @@ struct Args {
 };
 
 Result<int> fold_model(const Args& args) {
+  FOLD8_CHECK_OK(check_paths({args.model}, {args.output, args.json}));
   FOLD8_TRY(auto imported, onnx_io::import_file(args.model));
   for (const auto& note : imported.notes) say(fmt::format("note: {}: {}", note.node, note.message));
   FOLD8_TRY(const auto folded, fusion::fold(std::move(imported.graph)));

@@ -88,6 +88,7 @@ void print(const Inspected& in, const Args& args) {
 }
 
 Result<int> inspect(const Args& args) {
+  FOLD8_CHECK_OK(check_paths({args.model}, {args.json, args.dot}));
   FOLD8_TRY(const Inspected in, open(args));
   if (!args.dot.empty()) {
     const std::string text = dot_text(in.graph);

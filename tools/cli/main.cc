@@ -3,6 +3,7 @@
 
 #include <iostream>
 #include <new>
+#include <system_error>
 #include <vector>
 
 #include "runtime/core/parallel.h"
@@ -68,6 +69,8 @@ int run(int argc, char** argv) {
       return result.ok() ? *result : report_error(name, result.error());
     } catch (const std::bad_alloc&) {
       return report_error(name, io_error("out of memory"));
+    } catch (const std::system_error& e) {
+      return report_error(name, io_error(e.what()));
     } catch (const std::exception& e) {
       return report_error(name, internal_error(e.what()));
     }

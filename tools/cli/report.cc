@@ -62,6 +62,7 @@ Result<double> accuracy_of(std::shared_ptr<const exec::Model> model, quant::Samp
 }
 
 Result<int> report_models(const Args& args) {
+  FOLD8_CHECK_OK(check_paths({args.reference, args.other}, {args.json, args.junit}));
   FOLD8_TRY(auto reference, load_model(args.reference));
   FOLD8_TRY(auto other, load_model(args.other));
   FOLD8_TRY(auto samples, open_data(args.data, reference->graph()));
