@@ -97,6 +97,7 @@ class Converter {
     const Clock clock(*this, "calibrate");
     quant::CalibrateOptions options;
     options.observe = values_to_observe(g);
+    options.look_for_nan = values_at_the_edge(g);
     options.threads = options_.threads;
     if (options_.progress) options.progress = [this](std::size_t done, std::size_t total) { options_.progress("calibrate", done, total); };
     FOLD8_TRY(table_, quant::calibrate(float_model_, *samples_, options));

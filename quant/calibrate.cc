@@ -1,5 +1,6 @@
 #include "quant/calibrate.h"
 
+#include <algorithm>
 #include <cmath>
 #include <optional>
 
@@ -15,7 +16,10 @@ class Watcher {
     watched_.resize(static_cast<std::size_t>(g.value_count()));
     for (graph::ValueId v = 0; v < g.value_count(); ++v) {
       const std::string& name = g.value(v).name;
-      if (options.observe.count(name) == 0 || g.type(v).dtype != DType::f32) continue;
+      if (g.type(v).dtype != DType::f32) continue;
+      const bool only_nan = options.observe.count(name) == 0 && options.look_for_nan.count(name) != 0;
+      if (only_nan) watched_[static_cast<std::size_t>(v)] = Watched{nullptr, -1, &name};
+      if (options.observe.count(name) == 0) continue;
       const auto axis = options.channel_axis.find(name);
       watched_[static_cast<std::size_t>(v)] = Watched{&table.tensors[name], axis == options.channel_axis.end() ? -1 : axis->second, &name};
     }
@@ -25,10 +29,12 @@ class Watcher {
     const auto& w = watched_[static_cast<std::size_t>(v)];
     if (!w || t.dtype != DType::f32) return ok_status();
     const auto values = t.as<const float>();
+    if (w->observer == nullptr) {
+      const auto nan = std::find_if(values.begin(), values.end(), [](float x) { return std::isnan(x); });
+      return nan == values.end() ? ok_status() : Status(bad_value(sample, *w->name, values, static_cast<std::size_t>(nan - values.begin())));
+    }
     if (const std::size_t bad = first_not_finite(values); bad < values.size())
-      return invalid_model("calibration sample " + std::to_string(sample) + ": tensor '" + *w->name + "' holds " +
-                           (std::isnan(values[bad]) ? "NaN" : "an infinity") + " (element " + std::to_string(bad) +
-                           "); remove the sample or repair the data");
+      return bad_value(sample, *w->name, values, bad);
     w->observer->add(values);
     if (w->channel_axis >= 0 && w->channel_axis < t.shape.rank() && t.layout == Layout::plain)
       w->observer->add_channels(values, static_cast<std::size_t>(t.shape.extent(w->channel_axis)),
@@ -37,8 +43,14 @@ class Watcher {
   }
 
  private:
+  static Error bad_value(std::size_t sample, const std::string& name, std::span<const float> values, std::size_t i) {
+    return invalid_model("calibration sample " + std::to_string(sample) + ": tensor '" + name + "' holds " +
+                         (std::isnan(values[i]) ? "NaN" : "an infinity") + " (element " + std::to_string(i) +
+                         "); remove the sample or repair the data");
+  }
+
   struct Watched {
-    Observer* observer;
+    Observer* observer;                // null: only NaN is looked for
     int channel_axis;
     const std::string* name;
   };

@@ -22,12 +22,13 @@ struct CalibrationTable {
 
 struct CalibrateOptions {
   std::set<std::string> observe;                  // names of the f32 values to observe; graph inputs among them if wanted
+  std::set<std::string> look_for_nan;             // never quantized (masks may hold -inf), but NaN is an error there too
   std::map<std::string, int> channel_axis;        // of those whose channels are kept apart
   int threads = 1;
   std::function<void(std::size_t done, std::size_t total)> progress;
 };
 
-// NaN or infinity in any observed tensor is an error naming sample and tensor.
+// NaN or infinity in an observed tensor, and NaN in one that is only looked at, is an error naming sample and tensor.
 Result<CalibrationTable> calibrate(std::shared_ptr<const exec::Model> model, SampleSource& samples, const CalibrateOptions& options);
 
 }  // namespace fold8::quant

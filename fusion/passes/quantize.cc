@@ -186,6 +186,11 @@ std::set<std::string> values_to_observe(const Graph& g) {
   std::set<std::string> names;
   for (NodeId n = 0; n < g.node_count(); ++n)
     if (!g.node(n).dead && is_quantizable_layer(g, g.node(n))) names.insert(g.value(g.node(n).inputs[0]).name);
+  return names;
+}
+
+std::set<std::string> values_at_the_edge(const Graph& g) {
+  std::set<std::string> names;
   for (ValueId v : g.inputs)
     if (g.type(v).dtype == DType::f32) names.insert(g.value(v).name);
   for (ValueId v : g.outputs)

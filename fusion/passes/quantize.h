@@ -43,8 +43,10 @@ struct QuantizeOutcome {
 
 // Linear and Conv with constant f32 weights: the layers that can become INT8.
 bool is_quantizable_layer(const graph::Graph& g, const graph::Node& n);
-// Names of the values whose ranges quantize() will want.
+// Names of the values whose ranges quantize() will want: what layers read.
 std::set<std::string> values_to_observe(const graph::Graph& g);
+// Names of the float inputs and outputs of the graph: NaN in them is worth an error even if nothing is quantized there.
+std::set<std::string> values_at_the_edge(const graph::Graph& g);
 
 // The graph is canonicalized, folded and has its activations and residuals fused; types are inferred.
 Result<QuantizeOutcome> quantize(graph::Graph& g, const QuantizeOptions& options);

@@ -272,9 +272,9 @@ TEST(Quantize, ATensorNobodyObservedIsOurMistake) {
   EXPECT_EQ(outcome.error().code, Code::internal);
 }
 
-TEST(Quantize, WantsRangesOfLayerInputsAndGraphEnds) {
-  EXPECT_THAT(values_to_observe(parsed(conv_then_linear())),
-              testing::UnorderedElementsAre("x", "f", "y"));
+TEST(Quantize, WantsRangesOfWhatLayersReadAndLooksAtTheEdge) {
+  EXPECT_THAT(values_to_observe(parsed(conv_then_linear())), testing::UnorderedElementsAre("x", "f"));
+  EXPECT_THAT(values_at_the_edge(parsed(conv_then_linear())), testing::UnorderedElementsAre("x", "y"));
 }
 
 }  // namespace

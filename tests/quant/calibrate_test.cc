@@ -91,6 +91,19 @@ TEST(Calibrate, WhatNobodyObservesMayBeInfinite) {
   EXPECT_TRUE(calibrate(model_of(small()), samples, options).ok());
 }
 
+TEST(Calibrate, MasksMayBeInfiniteButNotNaN) {
+  CalibrateOptions options;
+  options.look_for_nan = {"x"};
+  const auto result = [&](float value) {
+    MemorySamples samples({{tensor_of({1, 2}, {1, value})}});
+    return calibrate(model_of(small()), samples, options);
+  };
+  EXPECT_TRUE(result(-std::numeric_limits<float>::infinity()).ok());
+  const auto bad = result(std::nanf(""));
+  ASSERT_FALSE(bad.ok());
+  EXPECT_THAT(bad.error().message, AllOf(HasSubstr("sample 0"), HasSubstr("'x'"), HasSubstr("NaN")));
+}
+
 TEST(Calibrate, AWrongShapeNamesTheSample) {
   MemorySamples samples({{tensor_of({1, 2}, {1, 2})}, {tensor_of({1, 3}, {1, 2, 3})}});
   const auto table = calibrate(model_of(small()), samples, {});
