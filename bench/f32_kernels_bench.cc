@@ -1,5 +1,6 @@
-// The f32 matrix and data-movement kernels of every target on layers of real networks, with oneDNN beside them where it
-// has the same operation. One thread: run with OMP_NUM_THREADS=1. items/s are multiply-adds, bytes/s memory moved.
+// The f32 matrix and data-movement kernels of every target on layers of real networks, with oneDNN
+// beside them where it has the same operation. One thread: run with OMP_NUM_THREADS=1. items/s are
+// multiply-adds, bytes/s memory moved.
 #include <benchmark/benchmark.h>
 
 #include <functional>
@@ -20,7 +21,8 @@ namespace {
 class Floats {
  public:
   explicit Floats(std::size_t n) : bytes_(allocate_aligned(n * sizeof(float))) {
-    for (std::size_t i = 0; i < n; ++i) data()[i] = static_cast<float>((i * 7919) % 1000) / 1000 - 0.5f;
+    for (std::size_t i = 0; i < n; ++i)
+      data()[i] = static_cast<float>((i * 7919) % 1000) / 1000 - 0.5f;
   }
   float* data() { return reinterpret_cast<float*>(bytes_.get()); }
 
@@ -28,13 +30,18 @@ class Floats {
   AlignedBytes bytes_;
 };
 
-void add(const std::string& name, double items, double bytes, std::function<std::function<void()>()> make) {
+void add(const std::string& name, double items, double bytes,
+         std::function<std::function<void()>()> make) {
   benchmark::RegisterBenchmark(name.c_str(), [=](benchmark::State& state) {
     const auto run = make();
     run();
     for (auto _ : state) run();
-    if (items > 0) state.counters["MAC/s"] = benchmark::Counter(items, benchmark::Counter::kIsIterationInvariantRate);
-    if (bytes > 0) state.counters["B/s"] = benchmark::Counter(bytes, benchmark::Counter::kIsIterationInvariantRate);
+    if (items > 0)
+      state.counters["MAC/s"] =
+          benchmark::Counter(items, benchmark::Counter::kIsIterationInvariantRate);
+    if (bytes > 0)
+      state.counters["B/s"] =
+          benchmark::Counter(bytes, benchmark::Counter::kIsIterationInvariantRate);
   })->Unit(benchmark::kMicrosecond);
 }
 
@@ -59,7 +66,8 @@ void add_gemm(const char* name, std::size_t m, std::size_t n, std::size_t k) {
 #ifdef FOLD8_BENCH_ONEDNN
   add(title + "/onednn", items, 0, [=]() -> std::function<void()> {
     auto peer = std::make_shared<bench::OnednnPeer>();
-    peer->matmul(static_cast<std::int64_t>(m), static_cast<std::int64_t>(n), static_cast<std::int64_t>(k));
+    peer->matmul(static_cast<std::int64_t>(m), static_cast<std::int64_t>(n),
+                 static_cast<std::int64_t>(k));
     return [=] { peer->run(); };
   });
 #endif
@@ -67,19 +75,35 @@ void add_gemm(const char* name, std::size_t m, std::size_t n, std::size_t k) {
 
 // Attention: q * k^T and p * v of one head.
 void add_matmul(const char* name, std::size_t m, std::size_t n, std::size_t k, bool b_transposed) {
-  add_targets(std::string("matmul/") + name, static_cast<double>(m * n * k), 0, [=](const KernelTable& table) -> std::function<void()> {
-    auto a = std::make_shared<Floats>(m * k), b = std::make_shared<Floats>(n * k), y = std::make_shared<Floats>(m * n);
-    MatmulF32Args args{m, n, k, a->data(), k, 1, b->data(), b_transposed ? 1 : n, b_transposed ? k : 1, 0.125f, {}, 0, m, nullptr};
-    auto scratch = std::make_shared<Floats>(matmul_f32_scratch_bytes(args) / sizeof(float));
-    args.epilogue.y = y->data();
-    args.epilogue.y_stride = n;
-    args.scratch = scratch->data();
-    return [=] { table.matmul_f32(args), a.get(), b.get(), y.get(), scratch.get(); };
-  });
+  add_targets(std::string("matmul/") + name, static_cast<double>(m * n * k), 0,
+              [=](const KernelTable& table) -> std::function<void()> {
+                auto a = std::make_shared<Floats>(m * k), b = std::make_shared<Floats>(n * k),
+                     y = std::make_shared<Floats>(m * n);
+                MatmulF32Args args{m,
+                                   n,
+                                   k,
+                                   a->data(),
+                                   k,
+                                   1,
+                                   b->data(),
+                                   b_transposed ? 1 : n,
+                                   b_transposed ? k : 1,
+                                   0.125f,
+                                   {},
+                                   0,
+                                   m,
+                                   nullptr};
+                auto scratch =
+                    std::make_shared<Floats>(matmul_f32_scratch_bytes(args) / sizeof(float));
+                args.epilogue.y = y->data();
+                args.epilogue.y_stride = n;
+                args.scratch = scratch->data();
+                return [=] { table.matmul_f32(args), a.get(), b.get(), y.get(), scratch.get(); };
+              });
 }
 
-void add_conv(const char* name, std::int64_t c, std::int64_t n, std::int64_t in, std::int64_t kernel, std::int64_t stride,
-              std::int64_t groups = 1) {
+void add_conv(const char* name, std::int64_t c, std::int64_t n, std::int64_t in,
+              std::int64_t kernel, std::int64_t stride, std::int64_t groups = 1) {
   ConvShape s;
   s.in_channels = c;
   s.out_channels = n;
@@ -91,7 +115,8 @@ void add_conv(const char* name, std::int64_t c, std::int64_t n, std::int64_t in,
     s.pad_begin[a] = (kernel - 1) / 2;
     s.out[a] = (in + 2 * s.pad_begin[a] - kernel) / stride + 1;
   }
-  const std::size_t rows = static_cast<std::size_t>(conv_rows(s)), taps = static_cast<std::size_t>(conv_taps(s));
+  const std::size_t rows = static_cast<std::size_t>(conv_rows(s)),
+                    taps = static_cast<std::size_t>(conv_taps(s));
   const double items = static_cast<double>(rows * taps) * static_cast<double>(c / groups * n);
   const std::string title = std::string("conv/") + name;
   add_targets(title, items, 0, [=](const KernelTable& table) -> std::function<void()> {
@@ -107,9 +132,11 @@ void add_conv(const char* name, std::int64_t c, std::int64_t n, std::int64_t in,
       return [=] { table.depthwise_f32(args), x.get(), y.get(), w.get(); };
     }
     auto w = std::make_shared<Floats>(packed_f32_size(static_cast<std::size_t>(n / groups),
-                                                      static_cast<std::size_t>(c / groups) * taps, static_cast<std::size_t>(groups)));
+                                                      static_cast<std::size_t>(c / groups) * taps,
+                                                      static_cast<std::size_t>(groups)));
     auto scratch = std::make_shared<Floats>(conv_f32_scratch_bytes(s) / sizeof(float));
-    ConvF32Args args{s, x->data(), channels, w->data(), e, 0, rows, 0, conv_f32_panels(s), scratch->data()};
+    ConvF32Args args{s, x->data(), channels, w->data(),          e,
+                     0, rows,      0,        conv_f32_panels(s), scratch->data()};
     return [=] { table.conv_f32(args), x.get(), y.get(), w.get(), scratch.get(); };
   });
 #ifdef FOLD8_BENCH_ONEDNN
@@ -121,28 +148,43 @@ void add_conv(const char* name, std::int64_t c, std::int64_t n, std::int64_t in,
 #endif
 }
 
-void add_pools(std::size_t channels, std::int64_t in, std::int64_t kernel, std::int64_t stride, bool plain) {
+void add_pools(std::size_t channels, std::int64_t in, std::int64_t kernel, std::int64_t stride,
+               bool plain) {
   PoolWindow window;
   for (int a : {1, 2}) window.axis[a] = {in, (in - kernel) / stride + 1, kernel, stride, 1, 0, 0};
   const std::size_t outer = plain ? channels : 1, inner = plain ? 1 : channels;
-  const std::size_t out = static_cast<std::size_t>(window.axis[1].out), elements = channels * static_cast<std::size_t>(in * in);
-  const std::string suffix = std::to_string(channels) + "x" + std::to_string(in) + (plain ? "/plain" : "/channels_last");
-  add_targets("max_pool_f32/" + suffix, 0, 4.0 * static_cast<double>(elements), [=](const KernelTable& table) -> std::function<void()> {
-    auto x = std::make_shared<Floats>(elements), y = std::make_shared<Floats>(channels * out * out);
-    MaxPoolArgs<float> args{outer, inner, window, x->data(), y->data(), 0, outer * out};
-    return [=] { table.max_pool_f32(args), x.get(), y.get(); };
-  });
-  add_targets("average_pool_f32/" + suffix, 0, 4.0 * static_cast<double>(elements), [=](const KernelTable& table) -> std::function<void()> {
-    auto x = std::make_shared<Floats>(elements), y = std::make_shared<Floats>(channels * out * out);
-    AveragePoolF32Args args{outer, inner, window, false, x->data(), y->data(), 0, outer * out};
-    return [=] { table.average_pool_f32(args), x.get(), y.get(); };
-  });
-  add_targets("max_pool_u8/" + suffix, 0, static_cast<double>(elements), [=](const KernelTable& table) -> std::function<void()> {
-    auto x = std::make_shared<Floats>(elements), y = std::make_shared<Floats>(channels * out * out);
-    MaxPoolArgs<std::uint8_t> args{outer, inner, window, reinterpret_cast<std::uint8_t*>(x->data()),
-                                   reinterpret_cast<std::uint8_t*>(y->data()), 0, outer * out};
-    return [=] { table.max_pool_u8(args), x.get(), y.get(); };
-  });
+  const std::size_t out = static_cast<std::size_t>(window.axis[1].out),
+                    elements = channels * static_cast<std::size_t>(in * in);
+  const std::string suffix =
+      std::to_string(channels) + "x" + std::to_string(in) + (plain ? "/plain" : "/channels_last");
+  add_targets("max_pool_f32/" + suffix, 0, 4.0 * static_cast<double>(elements),
+              [=](const KernelTable& table) -> std::function<void()> {
+                auto x = std::make_shared<Floats>(elements),
+                     y = std::make_shared<Floats>(channels * out * out);
+                MaxPoolArgs<float> args{outer, inner, window, x->data(), y->data(), 0, outer * out};
+                return [=] { table.max_pool_f32(args), x.get(), y.get(); };
+              });
+  add_targets("average_pool_f32/" + suffix, 0, 4.0 * static_cast<double>(elements),
+              [=](const KernelTable& table) -> std::function<void()> {
+                auto x = std::make_shared<Floats>(elements),
+                     y = std::make_shared<Floats>(channels * out * out);
+                AveragePoolF32Args args{outer,     inner,     window, false,
+                                        x->data(), y->data(), 0,      outer * out};
+                return [=] { table.average_pool_f32(args), x.get(), y.get(); };
+              });
+  add_targets("max_pool_u8/" + suffix, 0, static_cast<double>(elements),
+              [=](const KernelTable& table) -> std::function<void()> {
+                auto x = std::make_shared<Floats>(elements),
+                     y = std::make_shared<Floats>(channels * out * out);
+                MaxPoolArgs<std::uint8_t> args{outer,
+                                               inner,
+                                               window,
+                                               reinterpret_cast<std::uint8_t*>(x->data()),
+                                               reinterpret_cast<std::uint8_t*>(y->data()),
+                                               0,
+                                               outer * out};
+                return [=] { table.max_pool_u8(args), x.get(), y.get(); };
+              });
 }
 
 void add_resize(std::size_t channels, std::size_t in, std::size_t out, bool plain) {
@@ -152,26 +194,41 @@ void add_resize(std::size_t channels, std::size_t in, std::size_t out, bool plai
   spec.scale = static_cast<double>(out) / static_cast<double>(in);
   spec.mode = ResizeMode::linear;
   auto table = std::make_shared<ResizeTable>(std::move(make_resize_table(spec)).value());
-  add_targets(std::string("resize_linear/") + (plain ? "plain" : "channels_last"), 0, 4.0 * static_cast<double>(out * out * channels),
-              [=](const KernelTable& kernels) -> std::function<void()> {
-    auto x = std::make_shared<Floats>(in * in * channels), y = std::make_shared<Floats>(out * out * channels);
-    ResizeF32Args args{plain ? channels : 1, plain ? 1 : channels, {}, 0, x->data(), y->data(), 0, (plain ? channels : 1) * out, nullptr};
-    args.axis[1] = args.axis[2] = {in, out, table->taps, table->index.data(), table->weight.data()};
-    auto scratch = std::make_shared<Floats>(resize_f32_scratch_bytes(args) / sizeof(float));
-    args.scratch = scratch->data();
-    return [=] { kernels.resize_f32(args), table.get(), x.get(), y.get(), scratch.get(); };
-  });
+  add_targets(
+      std::string("resize_linear/") + (plain ? "plain" : "channels_last"), 0,
+      4.0 * static_cast<double>(out * out * channels),
+      [=](const KernelTable& kernels) -> std::function<void()> {
+        auto x = std::make_shared<Floats>(in * in * channels),
+             y = std::make_shared<Floats>(out * out * channels);
+        ResizeF32Args args{plain ? channels : 1,
+                           plain ? 1 : channels,
+                           {},
+                           0,
+                           x->data(),
+                           y->data(),
+                           0,
+                           (plain ? channels : 1) * out,
+                           nullptr};
+        args.axis[1] =
+            args.axis[2] = {in, out, table->taps, table->index.data(), table->weight.data()};
+        auto scratch = std::make_shared<Floats>(resize_f32_scratch_bytes(args) / sizeof(float));
+        args.scratch = scratch->data();
+        return [=] { kernels.resize_f32(args), table.get(), x.get(), y.get(), scratch.get(); };
+      });
 }
 
-void add_transpose(const char* name, std::vector<std::int64_t> extents, std::vector<int> perm, std::size_t size) {
+void add_transpose(const char* name, std::vector<std::int64_t> extents, std::vector<int> perm,
+                   std::size_t size) {
   const TransposePlan plan = make_transpose_plan(extents, perm, size);
   std::size_t bytes = size;
   for (std::int64_t e : extents) bytes *= static_cast<std::size_t>(e);
-  add_targets(std::string("transpose/") + name, 0, 2.0 * static_cast<double>(bytes), [=](const KernelTable& table) -> std::function<void()> {
-    auto x = std::make_shared<Floats>(bytes / 4 + 1), y = std::make_shared<Floats>(bytes / 4 + 1);
-    TransposeArgs args{plan, x->data(), y->data(), 0, plan.extent[0]};
-    return [=] { table.transpose(args), x.get(), y.get(); };
-  });
+  add_targets(std::string("transpose/") + name, 0, 2.0 * static_cast<double>(bytes),
+              [=](const KernelTable& table) -> std::function<void()> {
+                auto x = std::make_shared<Floats>(bytes / 4 + 1),
+                     y = std::make_shared<Floats>(bytes / 4 + 1);
+                TransposeArgs args{plan, x->data(), y->data(), 0, plan.extent[0]};
+                return [=] { table.transpose(args), x.get(), y.get(); };
+              });
 }
 
 void add_all() {

@@ -1,4 +1,5 @@
-// oneDNN f32 primitives as the yardstick of f32_kernels_bench: weights prepacked, one thread, channels-last.
+// oneDNN f32 primitives as the yardstick of f32_kernels_bench: weights prepacked, one thread,
+// channels-last.
 #pragma once
 
 #include <dnnl.hpp>
@@ -14,7 +15,8 @@ class OnednnPeer {
   void matmul(std::int64_t m, std::int64_t n, std::int64_t k) {
     using namespace dnnl;
     const auto f32 = memory::data_type::f32;
-    const memory::desc x({m, k}, f32, memory::format_tag::ab), w({k, n}, f32, memory::format_tag::any);
+    const memory::desc x({m, k}, f32, memory::format_tag::ab),
+        w({k, n}, f32, memory::format_tag::any);
     const memory::desc y({m, n}, f32, memory::format_tag::ab);
 #if DNNL_VERSION_MAJOR >= 3
     const matmul::primitive_desc pd(engine_, x, w, y);
@@ -31,17 +33,22 @@ class OnednnPeer {
     const memory::desc x({s.batch, s.in_channels, s.in[1], s.in[2]}, f32, nhwc);
     const memory::desc y({s.batch, s.out_channels, s.out[1], s.out[2]}, f32, nhwc);
     const std::int64_t n = s.out_channels / s.groups, c = s.in_channels / s.groups;
-    const memory::desc w = s.groups > 1 ? memory::desc({s.groups, n, c, s.kernel[1], s.kernel[2]}, f32, any)
-                                        : memory::desc({n, c, s.kernel[1], s.kernel[2]}, f32, any);
-    const memory::dims strides = {s.stride[1], s.stride[2]}, begin = {s.pad_begin[1], s.pad_begin[2]};
+    const memory::desc w = s.groups > 1
+                               ? memory::desc({s.groups, n, c, s.kernel[1], s.kernel[2]}, f32, any)
+                               : memory::desc({n, c, s.kernel[1], s.kernel[2]}, f32, any);
+    const memory::dims strides = {s.stride[1], s.stride[2]},
+                       begin = {s.pad_begin[1], s.pad_begin[2]};
     memory::dims end;
-    for (int a : {1, 2}) end.push_back((s.out[a] - 1) * s.stride[a] + s.kernel[a] - s.in[a] - s.pad_begin[a]);
+    for (int a : {1, 2})
+      end.push_back((s.out[a] - 1) * s.stride[a] + s.kernel[a] - s.in[a] - s.pad_begin[a]);
     const auto prop = prop_kind::forward_inference;
     const auto algorithm = algorithm::convolution_direct;
 #if DNNL_VERSION_MAJOR >= 3
-    const convolution_forward::primitive_desc pd(engine_, prop, algorithm, x, w, y, strides, begin, end);
+    const convolution_forward::primitive_desc pd(engine_, prop, algorithm, x, w, y, strides, begin,
+                                                 end);
 #else
-    const convolution_forward::primitive_desc pd({prop, algorithm, x, w, y, strides, begin, end}, engine_);
+    const convolution_forward::primitive_desc pd({prop, algorithm, x, w, y, strides, begin, end},
+                                                 engine_);
 #endif
     set(convolution_forward(pd), x, pd.weights_desc(), y);
   }
@@ -52,7 +59,8 @@ class OnednnPeer {
   }
 
  private:
-  void set(const dnnl::primitive& p, const dnnl::memory::desc& x, const dnnl::memory::desc& w, const dnnl::memory::desc& y) {
+  void set(const dnnl::primitive& p, const dnnl::memory::desc& x, const dnnl::memory::desc& w,
+           const dnnl::memory::desc& y) {
     primitive_ = p;
     x_ = filled(x, 0.5f);
     w_ = filled(w, 0.01f);

@@ -18,7 +18,8 @@ using graph::Graph;
 
 class Converter {
  public:
-  Converter(quant::SampleSource* samples, const ConvertOptions& options) : samples_(samples), options_(options) {}
+  Converter(quant::SampleSource* samples, const ConvertOptions& options)
+      : samples_(samples), options_(options) {}
 
   Result<Converted> run(Graph g) {
     FOLD8_CHECK_OK(check_weights(g));
@@ -31,25 +32,30 @@ class Converter {
     if (options_.float_only) {
       for (graph::NodeId n = 0; n < float_graph.node_count(); ++n)
         if (is_linear_layer(float_graph, float_graph.node(n)))
-          summary_.float_layers.push_back({float_graph.node(n).name, graph::display_name(float_graph.node(n).op), "--float"});
+          summary_.float_layers.push_back(
+              {float_graph.node(n).name, graph::display_name(float_graph.node(n).op), "--float"});
       return finish(std::move(float_graph));
     }
     FOLD8_TRY(float_model_, exec::Model::from_graph(std::move(float_graph)));
-    // Layers the file itself brings as INT8 (Q/DQ, integer operators) come first: what is left is ours to quantize.
+    // Layers the file itself brings as INT8 (Q/DQ, integer operators) come first: what is left is
+    // ours to quantize.
     FOLD8_CHECK_OK(run_stage("lower", fusion::stage("lower"), g));
     if (samples_ == nullptr && needs_ranges(g))
-      return invalid_argument("INT8 needs calibration data (--calib DATA); without data only --float, --activations dynamic and --activations float work");
+      return invalid_argument(
+          "INT8 needs calibration data (--calib DATA); without data only --float, --activations "
+          "dynamic and --activations float work");
     FOLD8_CHECK_OK(calibrate(g));
     FOLD8_TRY(Attempt best, attempt(g, options_.quantize, ""));
     if (options_.search && is_poor(best)) FOLD8_CHECK_OK(try_remedies(g, best));
     take(best);
-    summary_.batch_norms_left = best.batch_norms_left;             // those on an input have become its quantizer
+    summary_.batch_norms_left =
+        best.batch_norms_left;  // those on an input have become its quantizer
     return finish(std::move(best.graph));
   }
 
  private:
   struct Attempt {
-    Graph graph;                          // emitted
+    Graph graph;  // emitted
     QuantizeOutcome outcome;
     std::vector<Declined> declined;
     Score score;
@@ -60,7 +66,7 @@ class Converter {
   Status run_stage(const std::string& name, const Stage& passes, Graph& g) {
     const Clock clock(*this, name);
     Context context;
-    context.keep_input_affine = !options_.float_only;       // it becomes part of the input quantizer
+    context.keep_input_affine = !options_.float_only;  // it becomes part of the input quantizer
     FOLD8_TRY(Tally tally, fusion::run(passes, g, context));
     remember(tally.declined, summary_.declined);
     return ok_status();
@@ -70,18 +76,26 @@ class Converter {
   static Status check_weights(const Graph& g) {
     for (graph::NodeId n = 0; n < g.node_count(); ++n) {
       const graph::Node& node = g.node(n);
-      const bool multiplies = std::holds_alternative<graph::Linear>(node.op) || std::holds_alternative<graph::Conv>(node.op) || std::holds_alternative<graph::MatMul>(node.op);
-      if (node.dead || !multiplies || node.inputs.size() < 2 || !g.is_constant(node.inputs[1]) || g.type(node.inputs[1]).dtype != DType::f32) continue;
+      const bool multiplies = std::holds_alternative<graph::Linear>(node.op) ||
+                              std::holds_alternative<graph::Conv>(node.op) ||
+                              std::holds_alternative<graph::MatMul>(node.op);
+      if (node.dead || !multiplies || node.inputs.size() < 2 || !g.is_constant(node.inputs[1]) ||
+          g.type(node.inputs[1]).dtype != DType::f32)
+        continue;
       const auto values = g.constant<float>(node.inputs[1]);
       if (const std::size_t bad = quant::first_not_finite(values); bad < values.size())
-        return invalid_model("node '" + node.name + "': weight '" + g.value(node.inputs[1]).name + "' is not finite (element " + std::to_string(bad) + " is " +
-                             (values[bad] != values[bad] ? "NaN" : "infinite") + "); no scale exists for it: repair the model");
+        return invalid_model("node '" + node.name + "': weight '" + g.value(node.inputs[1]).name +
+                             "' is not finite (element " + std::to_string(bad) + " is " +
+                             (values[bad] != values[bad] ? "NaN" : "infinite") +
+                             "); no scale exists for it: repair the model");
     }
     return ok_status();
   }
 
   bool needs_ranges(const Graph& g) const {
-    if (options_.quantize.activations == Activations::dynamic || options_.quantize.activations == Activations::float_) return false;
+    if (options_.quantize.activations == Activations::dynamic ||
+        options_.quantize.activations == Activations::float_)
+      return false;
     for (graph::NodeId n = 0; n < g.node_count(); ++n)
       if (!g.node(n).dead && is_quantizable_layer(g, g.node(n))) return true;
     return false;
@@ -99,9 +113,13 @@ class Converter {
     options.observe = values_to_observe(g);
     options.look_for_nan = values_at_the_edge(g);
     options.threads = options_.threads;
-    if (options_.progress) options.progress = [this](std::size_t done, std::size_t total) { options_.progress("calibrate", done, total); };
+    if (options_.progress)
+      options.progress = [this](std::size_t done, std::size_t total) {
+        options_.progress("calibrate", done, total);
+      };
     FOLD8_TRY(table_, quant::calibrate(float_model_, *samples_, options));
-    if (table_->samples == 0) return invalid_model("the calibration data holds no samples; give at least one");
+    if (table_->samples == 0)
+      return invalid_model("the calibration data holds no samples; give at least one");
     summary_.samples = table_->samples;
     return ok_status();
   }
@@ -121,7 +139,8 @@ class Converter {
     if (samples_ == nullptr) return a;
     const Clock clock(*this, "check against float");
     FOLD8_TRY(auto model, exec::Model::from_graph(a.graph));
-    FOLD8_TRY(a.score, score(float_model_, model, *samples_, options_.score_samples, options_.threads));
+    FOLD8_TRY(a.score,
+              score(float_model_, model, *samples_, options_.score_samples, options_.threads));
     return a;
   }
 
@@ -154,13 +173,18 @@ class Converter {
     if (is_poor(best) && tried.activations == Activations::automatic) {
       o = tried;
       o.activations = Activations::dynamic;
-      FOLD8_CHECK_OK(consider(o, "activations of matrix layers rounded per token (--activations dynamic)"));
+      FOLD8_CHECK_OK(
+          consider(o, "activations of matrix layers rounded per token (--activations dynamic)"));
     }
     if (!best.remedy.empty())
-      summary_.warnings.push_back("INT8 was poor (" + decibels(before) + "); remedy taken: " + best.remedy + ", now " + decibels(best.score.worst_sqnr_db.value_or(0)));
+      summary_.warnings.push_back("INT8 was poor (" + decibels(before) +
+                                  "); remedy taken: " + best.remedy + ", now " +
+                                  decibels(best.score.worst_sqnr_db.value_or(0)));
     if (is_poor(best))
-      summary_.warnings.push_back("INT8 stays poor on the samples (worst output " + decibels(best.score.worst_sqnr_db.value_or(0)) +
-                                  "): look at `fold8 report` and keep the worst layers float with --keep-float");
+      summary_.warnings.push_back(
+          "INT8 stays poor on the samples (worst output " +
+          decibels(best.score.worst_sqnr_db.value_or(0)) +
+          "): look at `fold8 report` and keep the worst layers float with --keep-float");
     return ok_status();
   }
 
@@ -189,11 +213,13 @@ class Converter {
   // Adds the time of a scope to the stage of that name, and tells the caller that it began.
   class Clock {
    public:
-    Clock(Converter& c, std::string name) : c_(c), name_(std::move(name)), begin_(std::chrono::steady_clock::now()) {
+    Clock(Converter& c, std::string name)
+        : c_(c), name_(std::move(name)), begin_(std::chrono::steady_clock::now()) {
       if (c_.options_.progress) c_.options_.progress(name_, 0, 0);
     }
     ~Clock() {
-      const double s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
+      const double s =
+          std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
       for (StageTime& t : c_.summary_.stages)
         if (t.name == name_) {
           t.seconds += s;
@@ -208,7 +234,8 @@ class Converter {
     std::chrono::steady_clock::time_point begin_;
   };
 
-  static constexpr double kPoorTop1 = 0.9;     // of the samples keep their class; below, something is broken
+  static constexpr double kPoorTop1 =
+      0.9;  // of the samples keep their class; below, something is broken
   quant::SampleSource* samples_;
   const ConvertOptions& options_;
   std::shared_ptr<const exec::Model> float_model_;
@@ -218,7 +245,8 @@ class Converter {
 
 }  // namespace
 
-Result<Converted> convert(Graph imported, quant::SampleSource* samples, const ConvertOptions& options) {
+Result<Converted> convert(Graph imported, quant::SampleSource* samples,
+                          const ConvertOptions& options) {
   return Converter(samples, options).run(std::move(imported));
 }
 

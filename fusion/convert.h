@@ -1,6 +1,6 @@
-// The offline compiler: an imported float (or QDQ) graph and samples in, a graph ready for the .f8 writer out.
-// Owns the loop quantize -> emit -> score: it checks INT8 against float on the samples and, below 15 dB or with a lost
-// top-1, tries the remedies itself and says what it did.
+// The offline compiler: an imported float (or QDQ) graph and samples in, a graph ready for the .f8
+// writer out. Owns the loop quantize -> emit -> score: it checks INT8 against float on the samples
+// and, below 15 dB or with a lost top-1, tries the remedies itself and says what it did.
 #pragma once
 
 #include <functional>
@@ -18,10 +18,10 @@ namespace fold8::fusion {
 
 struct ConvertOptions {
   bool float_only = false;
-  QuantizeOptions quantize;             // `calibration` and `also_float` are set by convert()
-  bool search = true;                   // try the remedies where INT8 is poor
+  QuantizeOptions quantize;  // `calibration` and `also_float` are set by convert()
+  bool search = true;        // try the remedies where INT8 is poor
   double poor_sqnr_db = 15;
-  std::size_t score_samples = 16;       // samples the check uses at most
+  std::size_t score_samples = 16;  // samples the check uses at most
   int threads = 1;
   // stage name, done and total of it (0: not countable)
   std::function<void(const std::string& stage, std::size_t done, std::size_t total)> progress;
@@ -43,21 +43,22 @@ struct ConvertSummary {
   std::vector<Declined> declined;
   std::vector<std::string> quantized_layers;
   std::vector<FloatLayer> float_layers;
-  std::vector<std::string> warnings;    // constant tensors, remedies taken, poor outputs that remain
-  std::vector<OutputError> outputs;     // INT8 against float on the samples
+  std::vector<std::string> warnings;  // constant tensors, remedies taken, poor outputs that remain
+  std::vector<OutputError> outputs;   // INT8 against float on the samples
   int batch_norms_left = 0;
-  std::optional<double> int8_mac_share;          // none without multiply-adds
+  std::optional<double> int8_mac_share;  // none without multiply-adds
   std::optional<double> int8_attention_share;
   std::size_t samples = 0;
 };
 
 struct Converted {
-  graph::Graph graph;                   // packed; format::write_file() takes it
+  graph::Graph graph;  // packed; format::write_file() takes it
   ConvertSummary summary;
 };
 
 // `samples` may be null for float_only, and for activations dynamic or float.
-Result<Converted> convert(graph::Graph imported, quant::SampleSource* samples, const ConvertOptions& options);
+Result<Converted> convert(graph::Graph imported, quant::SampleSource* samples,
+                          const ConvertOptions& options);
 
 // Only canonicalize and fold: what `fold8 fold` writes back as ONNX.
 struct Folded {

@@ -26,7 +26,8 @@ std::optional<double> parse(const Graph& g, const std::string& key) {
   return r.ec == std::errc() ? std::optional(v) : std::nullopt;
 }
 
-// Lists are stored as one string: items end with '\n', fields are separated by '\t' (neither occurs in names: cleaned).
+// Lists are stored as one string: items end with '\n', fields are separated by '\t' (neither occurs
+// in names: cleaned).
 std::string clean(std::string s) {
   for (char& c : s)
     if (c == '\n' || c == '\t') c = ' ';
@@ -74,10 +75,12 @@ bool is_linear_layer(const Graph& g, const Node& n) {
 }
 
 bool is_int8_layer(const Graph& g, const Node& n) {
-  return is_linear_layer(g, n) && is_quantizable(g.type(n.inputs[0]).dtype) && is_quantizable(g.type(n.inputs[1]).dtype);
+  return is_linear_layer(g, n) && is_quantizable(g.type(n.inputs[0]).dtype) &&
+         is_quantizable(g.type(n.inputs[1]).dtype);
 }
 
-Result<MacShares> mac_shares(std::shared_ptr<const exec::Model> model, quant::SampleSource* samples) {
+Result<MacShares> mac_shares(std::shared_ptr<const exec::Model> model,
+                             quant::SampleSource* samples) {
   const Graph& g = model->graph();
   const bool real = samples != nullptr && samples->count() > 0;
   std::vector<Tensor> inputs;
@@ -90,7 +93,8 @@ Result<MacShares> mac_shares(std::shared_ptr<const exec::Model> model, quant::Sa
   session->enable_profile(true);
   std::vector<TensorView> views;
   for (const Tensor& t : inputs) views.push_back(t.view());
-  if (const Status s = session->run(views); !s.ok()) return real ? Result<MacShares>(s.error()) : Result<MacShares>(MacShares{});
+  if (const Status s = session->run(views); !s.ok())
+    return real ? Result<MacShares>(s.error()) : Result<MacShares>(MacShares{});
   double linear = 0, linear_int8 = 0, attention = 0, attention_int8 = 0;
   for (const exec::StepProfile& p : session->profile()) {
     const Node& n = g.node(p.node);
@@ -115,8 +119,10 @@ void store_facts(const ConvertSummary& s, bool is_float, Graph& g) {
   if (s.int8_mac_share) m["fold8.int8_mac_share"] = number(*s.int8_mac_share);
   if (s.int8_attention_share) m["fold8.int8_attention_share"] = number(*s.int8_attention_share);
   std::string declined, kept, quantized, warnings;
-  for (const Declined& d : s.declined) declined += clean(d.pass) + "\t" + clean(d.node) + "\t" + clean(d.why) + "\n";
-  for (const FloatLayer& f : s.float_layers) kept += clean(f.node) + "\t" + clean(f.op) + "\t" + clean(f.why) + "\n";
+  for (const Declined& d : s.declined)
+    declined += clean(d.pass) + "\t" + clean(d.node) + "\t" + clean(d.why) + "\n";
+  for (const FloatLayer& f : s.float_layers)
+    kept += clean(f.node) + "\t" + clean(f.op) + "\t" + clean(f.why) + "\n";
   for (const std::string& q : s.quantized_layers) quantized += clean(q) + "\n";
   for (const std::string& w : s.warnings) warnings += clean(w) + "\n";
   m["fold8.declined"] = declined;

@@ -1,5 +1,5 @@
-// What convert knows of a model and inspect and reports repeat: shares of multiply-adds, BatchNorms left, declines. Stored
-// in the graph's metadata under keys that begin with "fold8.".
+// What convert knows of a model and inspect and reports repeat: shares of multiply-adds, BatchNorms
+// left, declines. Stored in the graph's metadata under keys that begin with "fold8.".
 #pragma once
 
 #include <memory>
@@ -18,11 +18,13 @@ bool is_linear_layer(const graph::Graph& g, const graph::Node& n);
 bool is_int8_layer(const graph::Graph& g, const graph::Node& n);
 
 struct MacShares {
-  std::optional<double> linear;       // of layers with constant weights; none without multiply-adds
-  std::optional<double> attention;    // of products of two activations
+  std::optional<double> linear;     // of layers with constant weights; none without multiply-adds
+  std::optional<double> attention;  // of products of two activations
 };
-// Counts the multiply-adds of the first sample (or of a made-up one, if there is none and the extents allow it).
-Result<MacShares> mac_shares(std::shared_ptr<const exec::Model> model, quant::SampleSource* samples);
+// Counts the multiply-adds of the first sample (or of a made-up one, if there is none and the
+// extents allow it).
+Result<MacShares> mac_shares(std::shared_ptr<const exec::Model> model,
+                             quant::SampleSource* samples);
 
 void store_facts(const ConvertSummary& summary, bool is_float, graph::Graph& g);
 // What store_facts() wrote: summary fields that inspect shows (stages and outputs stay empty).

@@ -17,9 +17,10 @@ std::vector<Stage> float_pipeline() {
       // would take the +3 of a
       // HardSwish for the bias of the layer in front of it.
       {"canonicalize",
-       {&dequantize_biases, &quantized_matmul_to_linear, &fold_constants, &drop_noop, &merge_movement, &recognize_clip, &recognize_sigmoid,
-        &recognize_hard_sigmoid, &recognize_gelu, &recognize_layer_norm, &recognize_rms_norm,
-        &recognize_group_norm, &absorb_norm_scale, &matmul_to_linear, &fold_bias}},
+       {&dequantize_biases, &quantized_matmul_to_linear, &fold_constants, &drop_noop,
+        &merge_movement, &recognize_clip, &recognize_sigmoid, &recognize_hard_sigmoid,
+        &recognize_gelu, &recognize_layer_norm, &recognize_rms_norm, &recognize_group_norm,
+        &absorb_norm_scale, &matmul_to_linear, &fold_bias}},
       // Before ranges are measured, and before weights are s8: it changes the range of every row.
       // Backwards before
       // forwards: the layer behind may be padded. What finds no layer becomes an affine last.
@@ -35,7 +36,8 @@ std::vector<Stage> float_pipeline() {
 std::vector<Stage> back_pipeline() {
   return {
       // Rounding moves into producers before layouts are chosen: it decides which tensors exist.
-      // Then norms: whether their result is rounded is known, and what layers in front of them write.
+      // Then norms: whether their result is rounded is known, and what layers in front of them
+      // write.
       {"lower", {&fuse_quantize, &norm_from_accumulators}},
       // Layouts before packing: nothing may change a layer's operands once its weights are packed.
       {"emit", {&dequantize_constants, &assign_layout, &pack_weights}},

@@ -12,12 +12,13 @@
 namespace fold8::fusion {
 
 struct Score {
-  std::vector<OutputError> outputs;            // f32 outputs
-  std::optional<double> worst_sqnr_db;         // over outputs with a finite SQNR
-  std::optional<double> worst_top1;            // over outputs that look like class scores ([batch, classes])
+  std::vector<OutputError> outputs;     // f32 outputs
+  std::optional<double> worst_sqnr_db;  // over outputs with a finite SQNR
+  std::optional<double> worst_top1;  // over outputs that look like class scores ([batch, classes])
 };
 
-Result<Score> score(std::shared_ptr<const exec::Model> reference, std::shared_ptr<const exec::Model> candidate,
-                    quant::SampleSource& samples, std::size_t at_most, int threads);
+Result<Score> score(std::shared_ptr<const exec::Model> reference,
+                    std::shared_ptr<const exec::Model> candidate, quant::SampleSource& samples,
+                    std::size_t at_most, int threads);
 
 }  // namespace fold8::fusion

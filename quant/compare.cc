@@ -19,15 +19,20 @@ using graph::Node;
 using graph::NodeId;
 using graph::ValueId;
 
-// Operators whose result is arithmetic worth a line; data movement, shapes and pure rounding are not.
+// Operators whose result is arithmetic worth a line; data movement, shapes and pure rounding are
+// not.
 bool is_layer(const graph::Op& op) {
-  return std::holds_alternative<graph::Linear>(op) || std::holds_alternative<graph::Conv>(op) || std::holds_alternative<graph::MatMul>(op) ||
-         std::holds_alternative<graph::Norm>(op) || std::holds_alternative<graph::BatchNorm>(op) || std::holds_alternative<graph::Affine>(op) ||
-         std::holds_alternative<graph::Softmax>(op) || std::holds_alternative<graph::Unary>(op) || std::holds_alternative<graph::Binary>(op) ||
-         std::holds_alternative<graph::Pool>(op) || std::holds_alternative<graph::Reduce>(op) || std::holds_alternative<graph::Resize>(op);
+  return std::holds_alternative<graph::Linear>(op) || std::holds_alternative<graph::Conv>(op) ||
+         std::holds_alternative<graph::MatMul>(op) || std::holds_alternative<graph::Norm>(op) ||
+         std::holds_alternative<graph::BatchNorm>(op) ||
+         std::holds_alternative<graph::Affine>(op) || std::holds_alternative<graph::Softmax>(op) ||
+         std::holds_alternative<graph::Unary>(op) || std::holds_alternative<graph::Binary>(op) ||
+         std::holds_alternative<graph::Pool>(op) || std::holds_alternative<graph::Reduce>(op) ||
+         std::holds_alternative<graph::Resize>(op);
 }
 
-// The reference's float tensors of one sample, by name. Kept for the tensors somebody asks for only.
+// The reference's float tensors of one sample, by name. Kept for the tensors somebody asks for
+// only.
 using Tensors = std::unordered_map<std::string, std::pair<Shape, std::vector<float>>>;
 
 struct Layer {
@@ -43,7 +48,8 @@ struct Layer {
 
 class Comparer {
  public:
-  Comparer(std::shared_ptr<const exec::Model> reference, std::shared_ptr<const exec::Model> other, const CompareOptions& options)
+  Comparer(std::shared_ptr<const exec::Model> reference, std::shared_ptr<const exec::Model> other,
+           const CompareOptions& options)
       : reference_(std::move(reference)), other_(std::move(other)), options_(options) {}
 
   Result<Comparison> run(SampleSource& samples) {
@@ -67,7 +73,8 @@ class Comparer {
     return in_context("tensor '" + tensor + "', sample " + std::to_string(sample_), e);
   }
 
-  // Outputs by name; if no name is shared but the counts agree, by position (another exporter's names).
+  // Outputs by name; if no name is shared but the counts agree, by position (another exporter's
+  // names).
   Status match_outputs() {
     const Graph &a = reference_->graph(), &b = other_->graph();
     for (std::size_t i = 0; i < a.outputs.size(); ++i)
@@ -84,8 +91,11 @@ class Comparer {
     const std::vector<NodeId> producers = g.producers();
     const Graph& ref = reference_->graph();
     for (ValueId v = 0; v < ref.value_count(); ++v)
-      if (ref.type(v).dtype == DType::f32 && !ref.is_constant(v)) reference_names_.insert(ref.value(v).name);
-    const std::function<bool(const std::string&)> known = [this](const std::string& n) { return reference_names_.count(n) != 0; };
+      if (ref.type(v).dtype == DType::f32 && !ref.is_constant(v))
+        reference_names_.insert(ref.value(v).name);
+    const std::function<bool(const std::string&)> known = [this](const std::string& n) {
+      return reference_names_.count(n) != 0;
+    };
     for (NodeId n : other_->order()) {
       const Node& node = g.node(n);
       if (!is_layer(node.op) || node.outputs.empty() || node.outputs[0] == kNoValue) continue;
@@ -97,7 +107,9 @@ class Comparer {
       layer.error.node = node.name;
       layer.error.op = graph::display_name(node.op);
       layer.error.inside = node.inside;
-      layer.error.int8 = is_quantizable(g.type(out).dtype) || (node.inputs[0] != kNoValue && is_quantizable(g.type(node.inputs[0]).dtype));
+      layer.error.int8 =
+          is_quantizable(g.type(out).dtype) ||
+          (node.inputs[0] != kNoValue && is_quantizable(g.type(node.inputs[0]).dtype));
       auto alone = SingleLayer::cut(g, n, producers, known, options_.threads);
       if (alone.ok()) {
         layer.alone.emplace(std::move(alone).value());
@@ -106,9 +118,11 @@ class Comparer {
         layer.error.own_missing = alone.error().message;
       }
       wanted_.insert(layer.error.name);
-      if (g.type(out).dtype == DType::u8 && g.type(out).quant->is_per_tensor()) layer.codes.resize(256);
+      if (g.type(out).dtype == DType::u8 && g.type(out).quant->is_per_tensor())
+        layer.codes.resize(256);
       by_value_[out] = layers_.size();
-      if (g.type(out).quant && g.type(out).quant->granularity() == Granularity::per_token && node.outputs.size() > 2 && node.outputs[2] != kNoValue)
+      if (g.type(out).quant && g.type(out).quant->granularity() == Granularity::per_token &&
+          node.outputs.size() > 2 && node.outputs[2] != kNoValue)
         by_scale_[node.outputs[2]] = layers_.size();
       layers_.push_back(std::move(layer));
     }
@@ -149,7 +163,8 @@ class Comparer {
     return accumulate(layer, v, t, {});
   }
 
-  Status accumulate(Layer& layer, ValueId v, const TensorView& t, std::span<const float> row_scales) {
+  Status accumulate(Layer& layer, ValueId v, const TensorView& t,
+                    std::span<const float> row_scales) {
     const Graph& g = other_->graph();
     const auto ref = tensors_.find(layer.error.name);
     if (ref == tensors_.end()) return ok_status();
@@ -157,27 +172,32 @@ class Comparer {
     auto got = plain_f32(t, g.type(v), row_scales);
     if (!got || got->size() != reference.size()) return ok_status();
     undo_rescale(g.value(v), t.shape, *got);
-    if (const Status s = layer.accumulated.add(reference, *got); !s.ok()) return at_sample(s.error(), layer.error.name);
+    if (const Status s = layer.accumulated.add(reference, *got); !s.ok())
+      return at_sample(s.error(), layer.error.name);
     if (!layer.codes.empty()) count_codes(layer, g.value(v), t, reference);
     return ok_status();
   }
 
   // change(element, its factor), for a value that a pass rescaled: original = stored * factor.
   template <class F>
-  static void with_rescale(const graph::Value& v, const Shape& shape, std::vector<float>& values, const F& change) {
+  static void with_rescale(const graph::Value& v, const Shape& shape, std::vector<float>& values,
+                           const F& change) {
     if (v.rescale.empty() || v.rescale_axis < 0 || v.rescale_axis >= shape.rank()) return;
     const auto inner = static_cast<std::size_t>(shape.count(v.rescale_axis + 1, shape.rank()));
-    for (std::size_t i = 0; i < values.size(); ++i) change(values[i], v.rescale[i / inner % v.rescale.size()]);
+    for (std::size_t i = 0; i < values.size(); ++i)
+      change(values[i], v.rescale[i / inner % v.rescale.size()]);
   }
   static void undo_rescale(const graph::Value& v, const Shape& shape, std::vector<float>& values) {
     with_rescale(v, shape, values, [](float& x, float factor) { x *= factor; });
   }
 
-  static void count_codes(Layer& layer, const graph::Value& v, const TensorView& t, std::vector<float> reference) {
+  static void count_codes(Layer& layer, const graph::Value& v, const TensorView& t,
+                          std::vector<float> reference) {
     const QuantParams& q = *v.type.quant;
     with_rescale(v, t.shape, reference, [](float& x, float factor) { x /= factor; });
     for (std::uint8_t code : t.as<const std::uint8_t>()) layer.codes[code] = true;
-    const double lo = (-0.5 - q.zero_point()) * static_cast<double>(q.scale()), hi = (255.5 - q.zero_point()) * static_cast<double>(q.scale());
+    const double lo = (-0.5 - q.zero_point()) * static_cast<double>(q.scale()),
+                 hi = (255.5 - q.zero_point()) * static_cast<double>(q.scale());
     for (float r : reference) layer.clipped += r < lo || r > hi;
     layer.seen += reference.size();
   }
@@ -197,7 +217,9 @@ class Comparer {
           reordered.push_back(views[i]);
           found = true;
         }
-      if (!found) return invalid_model("the second model wants input '" + b.value(v).name + "', which the first has not");
+      if (!found)
+        return invalid_model("the second model wants input '" + b.value(v).name +
+                             "', which the first has not");
     }
     if (const Status s = a_->run(views); !s.ok()) return at_sample(s.error(), "first model");
     if (const Status s = b_->run(reordered); !s.ok()) return at_sample(s.error(), "second model");
@@ -213,9 +235,13 @@ class Comparer {
     for (std::size_t p = 0; p < pairs_.size(); ++p) {
       const TensorView &x = a_->outputs()[pairs_[p].first], &y = b_->outputs()[pairs_[p].second];
       const std::string& name = a.value(a.outputs[pairs_[p].first]).name;
-      auto u = plain_f32(x, a.type(a.outputs[pairs_[p].first])), v = plain_f32(y, b.type(b.outputs[pairs_[p].second]));
+      auto u = plain_f32(x, a.type(a.outputs[pairs_[p].first])),
+           v = plain_f32(y, b.type(b.outputs[pairs_[p].second]));
       if (!u || !v) continue;
-      if (!(x.shape == y.shape)) return at_sample(invalid_model("shapes differ: " + to_string(x.shape) + " and " + to_string(y.shape)), name);
+      if (!(x.shape == y.shape))
+        return at_sample(
+            invalid_model("shapes differ: " + to_string(x.shape) + " and " + to_string(y.shape)),
+            name);
       if (const Status s = meters_[p].add(*u, *v); !s.ok()) return at_sample(s.error(), name);
       if (x.shape.rank() == 2) classes_[p].add(*u, *v, static_cast<std::size_t>(x.shape.extent(1)));
     }
@@ -235,7 +261,8 @@ class Comparer {
     if (!got.ok()) return at_sample(got.error(), layer.error.name);
     if (got->size() != ref->second.second.size()) return ok_status();
     undo_rescale(other_->graph().value(layer.value), ref->second.first, *got);
-    if (const Status s = layer.own.add(ref->second.second, *got); !s.ok()) return at_sample(s.error(), layer.error.name);
+    if (const Status s = layer.own.add(ref->second.second, *got); !s.ok())
+      return at_sample(s.error(), layer.error.name);
     return ok_status();
   }
 
@@ -244,13 +271,15 @@ class Comparer {
     c.samples = samples;
     const Graph& a = reference_->graph();
     for (std::size_t p = 0; p < pairs_.size(); ++p)
-      c.outputs.push_back({a.value(a.outputs[pairs_[p].first]).name, meters_[p].summary(), classes_[p].top1(), classes_[p].top5(), classes_[p].kl()});
+      c.outputs.push_back({a.value(a.outputs[pairs_[p].first]).name, meters_[p].summary(),
+                           classes_[p].top1(), classes_[p].top5(), classes_[p].kl()});
     for (Layer& layer : layers_) {
       layer.error.accumulated = layer.accumulated.summary();
       if (layer.alone) layer.error.own = layer.own.summary();
       if (!layer.codes.empty() && layer.seen > 0) {
         layer.error.clipped = static_cast<double>(layer.clipped) / static_cast<double>(layer.seen);
-        layer.error.codes_used = static_cast<int>(std::count(layer.codes.begin(), layer.codes.end(), true));
+        layer.error.codes_used =
+            static_cast<int>(std::count(layer.codes.begin(), layer.codes.end(), true));
       }
       c.layers.push_back(std::move(layer.error));
     }
@@ -272,8 +301,9 @@ class Comparer {
 
 }  // namespace
 
-Result<Comparison> compare(std::shared_ptr<const exec::Model> reference, std::shared_ptr<const exec::Model> other,
-                           SampleSource& samples, const CompareOptions& options) {
+Result<Comparison> compare(std::shared_ptr<const exec::Model> reference,
+                           std::shared_ptr<const exec::Model> other, SampleSource& samples,
+                           const CompareOptions& options) {
   return Comparer(std::move(reference), std::move(other), options).run(samples);
 }
 

@@ -1,7 +1,10 @@
-// Two models on the same samples, tensor by tensor: the float one (reference) and the one that ships.
-//   own:         the layer alone, run by the second model's kernel from the reference's tensors, against the reference
-//   accumulated: the layer's tensor in a whole run of the second model, against the reference
-// Tensors match by name; a tensor a pass rescaled is multiplied back first. One sample is in memory at a time.
+// Two models on the same samples, tensor by tensor: the float one (reference) and the one that
+// ships.
+//   own:         the layer alone, run by the second model's kernel from the reference's tensors,
+//   against the reference accumulated: the layer's tensor in a whole run of the second model,
+//   against the reference
+// Tensors match by name; a tensor a pass rescaled is multiplied back first. One sample is in memory
+// at a time.
 #pragma once
 
 #include <functional>
@@ -17,26 +20,27 @@
 namespace fold8::quant {
 
 struct LayerError {
-  std::string name;                        // of the tensor
+  std::string name;  // of the tensor
   std::string node, op;
-  std::vector<std::string> inside;         // what was fused into the layer
-  bool int8 = false;                       // multiplies or stores integers
-  std::optional<ErrorSummary> own;         // none if the layer cannot be run alone (reason)
-  std::string own_missing;                 // why not
+  std::vector<std::string> inside;  // what was fused into the layer
+  bool int8 = false;                // multiplies or stores integers
+  std::optional<ErrorSummary> own;  // none if the layer cannot be run alone (reason)
+  std::string own_missing;          // why not
   ErrorSummary accumulated;
-  std::optional<double> clipped;           // share of reference values outside the range of the codes (u8 tensors)
-  std::optional<int> codes_used;           // of 256
+  std::optional<double>
+      clipped;  // share of reference values outside the range of the codes (u8 tensors)
+  std::optional<int> codes_used;  // of 256
 };
 
 struct OutputComparison {
   std::string name;
   ErrorSummary error;
-  std::optional<double> top1, top5, kl;    // outputs that look like class scores
+  std::optional<double> top1, top5, kl;  // outputs that look like class scores
 };
 
 struct Comparison {
   std::vector<OutputComparison> outputs;
-  std::vector<LayerError> layers;          // in execution order
+  std::vector<LayerError> layers;  // in execution order
   std::size_t samples = 0;
 };
 
@@ -47,7 +51,8 @@ struct CompareOptions {
 };
 
 // Models must have the same inputs and outputs by name. Errors name tensor and sample.
-Result<Comparison> compare(std::shared_ptr<const exec::Model> reference, std::shared_ptr<const exec::Model> other,
-                           SampleSource& samples, const CompareOptions& options = {});
+Result<Comparison> compare(std::shared_ptr<const exec::Model> reference,
+                           std::shared_ptr<const exec::Model> other, SampleSource& samples,
+                           const CompareOptions& options = {});
 
 }  // namespace fold8::quant

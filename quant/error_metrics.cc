@@ -11,12 +11,14 @@ namespace fold8::quant {
 
 Status ErrorMeter::add(std::span<const float> reference, std::span<const float> got) {
   if (reference.size() != got.size())
-    return internal_error("comparing " + std::to_string(reference.size()) + " elements with " + std::to_string(got.size()));
+    return internal_error("comparing " + std::to_string(reference.size()) + " elements with " +
+                          std::to_string(got.size()));
   for (std::size_t i = 0; i < got.size(); ++i) {
     const double r = reference[i], g = got[i];
     if (!std::isfinite(r) || !std::isfinite(g)) {
       if (r == g) continue;
-      return invalid_model("element " + std::to_string(i) + " is " + std::to_string(r) + " in the reference and " + std::to_string(g) + " in the other model");
+      return invalid_model("element " + std::to_string(i) + " is " + std::to_string(r) +
+                           " in the reference and " + std::to_string(g) + " in the other model");
     }
     const double e = g - r;
     ref2_ += r * r;
@@ -64,13 +66,15 @@ std::vector<double> distribution(std::span<const float> row) {
 // How many elements are greater than element k, ties before it counting as greater.
 std::size_t rank_of(std::span<const float> row, std::size_t k) {
   std::size_t rank = 0;
-  for (std::size_t i = 0; i < row.size(); ++i) rank += row[i] > row[k] || (row[i] == row[k] && i < k);
+  for (std::size_t i = 0; i < row.size(); ++i)
+    rank += row[i] > row[k] || (row[i] == row[k] && i < k);
   return rank;
 }
 
 }  // namespace
 
-void ClassMeter::add(std::span<const float> reference, std::span<const float> got, std::size_t classes) {
+void ClassMeter::add(std::span<const float> reference, std::span<const float> got,
+                     std::size_t classes) {
   if (classes < 2) return;
   for (std::size_t b = 0; b + classes <= reference.size(); b += classes) {
     const auto r = reference.subspan(b, classes), g = got.subspan(b, classes);
@@ -80,13 +84,22 @@ void ClassMeter::add(std::span<const float> reference, std::span<const float> go
     top5_ += rank < 5;
     const std::vector<double> p = distribution(r), q = distribution(g);
     for (std::size_t i = 0; i < classes; ++i)
-      if (p[i] > 0) kl_ += p[i] * (kernels::log_f64(p[i]) - kernels::log_f64(std::max(q[i], 1e-30)));
+      if (p[i] > 0)
+        kl_ += p[i] * (kernels::log_f64(p[i]) - kernels::log_f64(std::max(q[i], 1e-30)));
     ++rows_;
   }
 }
 
-std::optional<double> ClassMeter::top1() const { return rows_ ? std::optional(static_cast<double>(top1_) / static_cast<double>(rows_)) : std::nullopt; }
-std::optional<double> ClassMeter::top5() const { return rows_ ? std::optional(static_cast<double>(top5_) / static_cast<double>(rows_)) : std::nullopt; }
-std::optional<double> ClassMeter::kl() const { return rows_ ? std::optional(kl_ / static_cast<double>(rows_)) : std::nullopt; }
+std::optional<double> ClassMeter::top1() const {
+  return rows_ ? std::optional(static_cast<double>(top1_) / static_cast<double>(rows_))
+               : std::nullopt;
+}
+std::optional<double> ClassMeter::top5() const {
+  return rows_ ? std::optional(static_cast<double>(top5_) / static_cast<double>(rows_))
+               : std::nullopt;
+}
+std::optional<double> ClassMeter::kl() const {
+  return rows_ ? std::optional(kl_ / static_cast<double>(rows_)) : std::nullopt;
+}
 
 }  // namespace fold8::quant

@@ -10,18 +10,20 @@
 namespace fold8::quant {
 
 struct ErrorSummary {
-  std::optional<double> sqnr_db;      // 10 log10(sum ref^2 / sum (ref-got)^2); none if the error or the reference is zero
-  bool exact = false;                 // every element equal
-  std::optional<double> cosine;       // none if a vector is zero
+  std::optional<double>
+      sqnr_db;  // 10 log10(sum ref^2 / sum (ref-got)^2); none if the error or the reference is zero
+  bool exact = false;            // every element equal
+  std::optional<double> cosine;  // none if a vector is zero
   double max_abs = 0;
-  std::optional<double> rel_l2;       // sqrt(sum (ref-got)^2 / sum ref^2)
-  double bias = 0;                    // mean of got - ref
+  std::optional<double> rel_l2;  // sqrt(sum (ref-got)^2 / sum ref^2)
+  double bias = 0;               // mean of got - ref
   std::uint64_t elements = 0;
 };
 
 class ErrorMeter {
  public:
-  // Adds a sample. NaN or infinity in either is an error that says which (infinities that agree are taken as equal).
+  // Adds a sample. NaN or infinity in either is an error that says which (infinities that agree are
+  // taken as equal).
   Status add(std::span<const float> reference, std::span<const float> got);
   ErrorSummary summary() const;
 
@@ -30,8 +32,9 @@ class ErrorMeter {
   std::uint64_t n_ = 0;
 };
 
-// Agreement of classifiers: rows of `classes` scores. top-k: the reference's best class is among got's k best, with k=1, 5.
-// kl: mean over rows of KL(softmax(ref) || softmax(got)), or of the rows themselves if they are already distributions.
+// Agreement of classifiers: rows of `classes` scores. top-k: the reference's best class is among
+// got's k best, with k=1, 5. kl: mean over rows of KL(softmax(ref) || softmax(got)), or of the rows
+// themselves if they are already distributions.
 class ClassMeter {
  public:
   void add(std::span<const float> reference, std::span<const float> got, std::size_t classes);

@@ -16,10 +16,14 @@ int exponent_for(float lo, float hi, int at_least) {
   int e = at_least;
   if (reach > 0) {
     int exponent;
-    (void)__builtin_frexp(reach, &exponent);                 // reach < 2^exponent
-    e = std::max(e, exponent - static_cast<int>(std::bit_width(static_cast<unsigned>(Histogram::kSide))) - 1);
+    (void)__builtin_frexp(reach, &exponent);  // reach < 2^exponent
+    e = std::max(
+        e,
+        exponent - static_cast<int>(std::bit_width(static_cast<unsigned>(Histogram::kSide))) - 1);
   }
-  while (static_cast<double>(hi) >= Histogram::kSide * power_of_two(e) || static_cast<double>(lo) < -Histogram::kSide * power_of_two(e)) ++e;
+  while (static_cast<double>(hi) >= Histogram::kSide * power_of_two(e) ||
+         static_cast<double>(lo) < -Histogram::kSide * power_of_two(e))
+    ++e;
   return e;
 }
 
@@ -39,7 +43,7 @@ void Histogram::widen(int exponent) {
   for (int i = -kSide; i < kSide; ++i) {
     const std::uint64_t n = bins_[static_cast<std::size_t>(i + kSide)];
     if (n == 0) continue;
-    const int j = shift >= 31 ? (i < 0 ? -1 : 0) : i >> shift;   // arithmetic shift: floor
+    const int j = shift >= 31 ? (i < 0 ? -1 : 0) : i >> shift;  // arithmetic shift: floor
     wide[static_cast<std::size_t>(j + kSide)] += n;
   }
   bins_ = std::move(wide);
@@ -51,9 +55,10 @@ void Histogram::add(std::span<const float> values) {
   const auto [lo, hi] = std::minmax_element(values.begin(), values.end());
   const int needed = exponent_for(*lo, *hi, total_ == 0 ? kSmallest : exponent_);
   if (bins_.empty() || needed > exponent_ || total_ == 0) widen(needed);
-  const double inverse = power_of_two(-exponent_);               // exact: a power of two
+  const double inverse = power_of_two(-exponent_);  // exact: a power of two
   std::uint64_t* zero = bins_.data() + kSide;
-  for (float v : values) ++zero[static_cast<std::ptrdiff_t>(std::floor(static_cast<double>(v) * inverse))];
+  for (float v : values)
+    ++zero[static_cast<std::ptrdiff_t>(std::floor(static_cast<double>(v) * inverse))];
   total_ += values.size();
 }
 
@@ -80,7 +85,8 @@ void Observer::add(std::span<const float> values) {
   histogram_.add(values);
 }
 
-void Observer::add_channels(std::span<const float> values, std::size_t channels, std::size_t inner) {
+void Observer::add_channels(std::span<const float> values, std::size_t channels,
+                            std::size_t inner) {
   if (values.empty() || channels == 0) return;
   if (channel_min_.size() != channels) {
     channel_min_.assign(channels, 0);
@@ -88,7 +94,9 @@ void Observer::add_channels(std::span<const float> values, std::size_t channels,
   }
   for (std::size_t i = 0; i < values.size(); i += inner) {
     const std::size_t c = i / inner % channels;
-    const auto [lo, hi] = std::minmax_element(values.begin() + static_cast<std::ptrdiff_t>(i), values.begin() + static_cast<std::ptrdiff_t>(i + inner));
+    const auto [lo, hi] =
+        std::minmax_element(values.begin() + static_cast<std::ptrdiff_t>(i),
+                            values.begin() + static_cast<std::ptrdiff_t>(i + inner));
     channel_min_[c] = std::min(channel_min_[c], *lo);
     channel_max_[c] = std::max(channel_max_[c], *hi);
   }
@@ -114,7 +122,8 @@ std::size_t first_not_finite(std::span<const float> values) {
   for (std::size_t b = 0; b < values.size(); b += kBlock) {
     const std::size_t end = std::min(values.size(), b + kBlock);
     bool bad = false;
-    for (std::size_t i = b; i < end; ++i) bad |= (std::bit_cast<std::uint32_t>(values[i]) & 0x7f800000u) == 0x7f800000u;
+    for (std::size_t i = b; i < end; ++i)
+      bad |= (std::bit_cast<std::uint32_t>(values[i]) & 0x7f800000u) == 0x7f800000u;
     if (!bad) continue;
     for (std::size_t i = b; i < end; ++i)
       if (!std::isfinite(values[i])) return i;

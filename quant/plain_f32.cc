@@ -17,16 +17,22 @@ struct Reorder {
 };
 
 std::size_t row_length(const Shape& shape) {
-  return shape.rank() > 0 ? std::max<std::size_t>(1, static_cast<std::size_t>(shape.back().value())) : 1;
+  return shape.rank() > 0 ? std::max<std::size_t>(1, static_cast<std::size_t>(shape.back().value()))
+                          : 1;
 }
-std::size_t rows_of(const Shape& shape) { return static_cast<std::size_t>(shape.count()) / row_length(shape); }
+std::size_t rows_of(const Shape& shape) {
+  return static_cast<std::size_t>(shape.count()) / row_length(shape);
+}
 
 template <class T>
-std::vector<float> dequantized(const T* q, std::size_t n, const Shape& shape, const QuantParams& params, std::span<const float> row_scales, const Reorder& at) {
+std::vector<float> dequantized(const T* q, std::size_t n, const Shape& shape,
+                               const QuantParams& params, std::span<const float> row_scales,
+                               const Reorder& at) {
   std::vector<float> out(n);
   const bool per_channel = params.granularity() == Granularity::per_channel;
   const std::size_t row = row_length(shape);
-  const std::size_t inner = per_channel ? static_cast<std::size_t>(shape.count(params.axis() + 1, shape.rank())) : 1;
+  const std::size_t inner =
+      per_channel ? static_cast<std::size_t>(shape.count(params.axis() + 1, shape.rank())) : 1;
   const std::size_t channels = per_channel ? params.scales().size() : 1;
   for (std::size_t i = 0; i < n; ++i) {
     const auto code = static_cast<std::int64_t>(q[at(i)]);
@@ -42,7 +48,8 @@ std::vector<float> dequantized(const T* q, std::size_t n, const Shape& shape, co
 
 }  // namespace
 
-std::optional<std::vector<float>> plain_f32(const TensorView& view, const TensorType& type, std::span<const float> row_scales) {
+std::optional<std::vector<float>> plain_f32(const TensorView& view, const TensorType& type,
+                                            std::span<const float> row_scales) {
   const auto n = static_cast<std::size_t>(view.shape.count());
   Reorder at{1, 1, view.layout == Layout::channels_last && view.shape.rank() >= 3};
   if (at.needed) {
@@ -56,13 +63,22 @@ std::optional<std::vector<float>> plain_f32(const TensorView& view, const Tensor
     return out;
   }
   if (!type.quant) return std::nullopt;
-  if (type.quant->granularity() == Granularity::per_token && row_scales.size() < rows_of(view.shape)) return std::nullopt;
+  if (type.quant->granularity() == Granularity::per_token &&
+      row_scales.size() < rows_of(view.shape))
+    return std::nullopt;
   if (type.quant->granularity() == Granularity::per_group) return std::nullopt;
   switch (view.dtype) {
-    case DType::u8: return dequantized(static_cast<const std::uint8_t*>(view.data), n, view.shape, *type.quant, row_scales, at);
-    case DType::s8: return dequantized(static_cast<const std::int8_t*>(view.data), n, view.shape, *type.quant, row_scales, at);
-    case DType::s32: return dequantized(static_cast<const std::int32_t*>(view.data), n, view.shape, *type.quant, row_scales, at);
-    default: return std::nullopt;
+    case DType::u8:
+      return dequantized(static_cast<const std::uint8_t*>(view.data), n, view.shape, *type.quant,
+                         row_scales, at);
+    case DType::s8:
+      return dequantized(static_cast<const std::int8_t*>(view.data), n, view.shape, *type.quant,
+                         row_scales, at);
+    case DType::s32:
+      return dequantized(static_cast<const std::int32_t*>(view.data), n, view.shape, *type.quant,
+                         row_scales, at);
+    default:
+      return std::nullopt;
   }
 }
 

@@ -9,9 +9,10 @@
 
 namespace fold8::quant {
 
-// f32 as it is; u8, s8, s32 with params dequantized (per token: `row_scales`, one per row). Channels_last is put in
-// order. nullopt for tensors that stand for no reals (indices, booleans, integers without params), or
-// if scales of rows are missing.
-std::optional<std::vector<float>> plain_f32(const TensorView& view, const TensorType& type, std::span<const float> row_scales = {});
+// f32 as it is; u8, s8, s32 with params dequantized (per token: `row_scales`, one per row).
+// Channels_last is put in order. nullopt for tensors that stand for no reals (indices, booleans,
+// integers without params), or if scales of rows are missing.
+std::optional<std::vector<float>> plain_f32(const TensorView& view, const TensorType& type,
+                                            std::span<const float> row_scales = {});
 
 }  // namespace fold8::quant

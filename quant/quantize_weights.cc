@@ -12,7 +12,8 @@ namespace {
 
 float scale_of(float largest) {
   if (largest == 0) return 1.0f;
-  return std::max(static_cast<float>(static_cast<double>(largest) / 127), std::numeric_limits<float>::min());
+  return std::max(static_cast<float>(static_cast<double>(largest) / 127),
+                  std::numeric_limits<float>::min());
 }
 
 std::int8_t code_of(float w, float scale) {
@@ -21,10 +22,12 @@ std::int8_t code_of(float w, float scale) {
 
 }  // namespace
 
-Result<QuantizedWeight> quantize_weight(std::span<const float> w, const Shape& shape, int channel_axis, WeightGranularity granularity,
+Result<QuantizedWeight> quantize_weight(std::span<const float> w, const Shape& shape,
+                                        int channel_axis, WeightGranularity granularity,
                                         std::int64_t groups) {
   if (const std::size_t bad = first_not_finite(w); bad < w.size())
-    return invalid_model("element " + std::to_string(bad) + " is " + (std::isnan(w[bad]) ? "NaN" : "infinite") +
+    return invalid_model("element " + std::to_string(bad) + " is " +
+                         (std::isnan(w[bad]) ? "NaN" : "infinite") +
                          ": no finite scale exists; repair the weights");
   const auto columns = static_cast<std::size_t>(shape.extent(channel_axis));
   const auto inner = static_cast<std::size_t>(shape.count(channel_axis + 1, shape.rank()));

@@ -18,13 +18,15 @@ struct QuantizedWeight {
   QuantParams params;
 };
 
-// `channel_axis`: the axis of the output channels of a tensor seen as [outer, channels, inner] around it.
-// ConvTranspose weights [C, M/group, k..] with several groups have a channel per (group, column): pass groups > 1 and axis 1;
-// the parameters are then per channel of M, in the order group-major, along axis 1 of the reshaped weight.
-//   scale[c] = max|w[c]| / 127 (in double, rounded once), clamped to >= 2^-126 (an all-zero channel gets 1)
-//   q = clamp(round_half_even(w / scale), -127, 127)
+// `channel_axis`: the axis of the output channels of a tensor seen as [outer, channels, inner]
+// around it. ConvTranspose weights [C, M/group, k..] with several groups have a channel per (group,
+// column): pass groups > 1 and axis 1; the parameters are then per channel of M, in the order
+// group-major, along axis 1 of the reshaped weight.
+//   scale[c] = max|w[c]| / 127 (in double, rounded once), clamped to >= 2^-126 (an all-zero channel
+//   gets 1) q = clamp(round_half_even(w / scale), -127, 127)
 // NaN or infinity is an error that says which element.
-Result<QuantizedWeight> quantize_weight(std::span<const float> w, const Shape& shape, int channel_axis, WeightGranularity granularity,
+Result<QuantizedWeight> quantize_weight(std::span<const float> w, const Shape& shape,
+                                        int channel_axis, WeightGranularity granularity,
                                         std::int64_t groups = 1);
 
 }  // namespace fold8::quant

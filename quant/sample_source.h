@@ -13,8 +13,8 @@ class SampleSource {
  public:
   virtual ~SampleSource() = default;
   virtual std::size_t count() const = 0;
-  // The inputs of sample i in the order of the graph's inputs, checked against names, shapes and element types; errors
-  // name file and input. May be called in any order and again.
+  // The inputs of sample i in the order of the graph's inputs, checked against names, shapes and
+  // element types; errors name file and input. May be called in any order and again.
   virtual Result<std::vector<Tensor>> sample(std::size_t i) = 0;
 };
 

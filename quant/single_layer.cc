@@ -14,10 +14,12 @@ using graph::Node;
 using graph::NodeId;
 using graph::ValueId;
 
-// Copies the piece of `from` that leads from the reference's tensors to one node, everything in plain layout.
+// Copies the piece of `from` that leads from the reference's tensors to one node, everything in
+// plain layout.
 class Cutter {
  public:
-  Cutter(const Graph& from, const std::vector<NodeId>& producers, const std::function<bool(const std::string&)>& known)
+  Cutter(const Graph& from, const std::vector<NodeId>& producers,
+         const std::function<bool(const std::string&)>& known)
       : from_(from), producers_(producers), known_(known) {}
 
   Status node(NodeId id) {
@@ -33,7 +35,9 @@ class Cutter {
     }
     for (ValueId v : n.outputs) outputs.push_back(v == kNoValue ? kNoValue : result(v));
     to.outputs.push_back(outputs[0]);
-    if (from_.type(n.outputs[0]).quant && from_.type(n.outputs[0]).quant->granularity() == Granularity::per_token && outputs.size() > 2)
+    if (from_.type(n.outputs[0]).quant &&
+        from_.type(n.outputs[0]).quant->granularity() == Granularity::per_token &&
+        outputs.size() > 2)
       to.outputs.push_back(outputs[2]);
     to.add_node(n.op, n.name, std::move(inputs), std::move(outputs));
     return ok_status();
@@ -51,7 +55,9 @@ class Cutter {
     return t;
   }
 
-  ValueId result(ValueId v) { return copies_[v] = to.add_value(to.fresh_name(from_.value(v).name), plain(v)); }
+  ValueId result(ValueId v) {
+    return copies_[v] = to.add_value(to.fresh_name(from_.value(v).name), plain(v));
+  }
 
   // A float tensor of the reference becomes an input of the piece.
   ValueId reference_input(ValueId v) {
@@ -70,8 +76,10 @@ class Cutter {
   ValueId as_stored(const graph::Value& v, ValueId original) {
     if (v.rescale.empty()) return original;
     Shape along;
-    for (int i = 0; i < v.type.shape.rank(); ++i) along.push_back(Dim(i == v.rescale_axis ? static_cast<std::int64_t>(v.rescale.size()) : 1));
-    const ValueId factor = to.add_constant<float>(to.fresh_name(v.name + " (factor)"), along, v.rescale);
+    for (int i = 0; i < v.type.shape.rank(); ++i)
+      along.push_back(Dim(i == v.rescale_axis ? static_cast<std::int64_t>(v.rescale.size()) : 1));
+    const ValueId factor =
+        to.add_constant<float>(to.fresh_name(v.name + " (factor)"), along, v.rescale);
     TensorType type = to.type(original);
     const ValueId y = to.add_value(to.fresh_name(v.name + " (rescaled)"), std::move(type));
     to.add_node(graph::Binary{graph::BinaryKind::div}, v.name, {original, factor}, {y});
@@ -81,16 +89,19 @@ class Cutter {
   Result<ValueId> operand(ValueId v) {
     if (const auto it = copies_.find(v); it != copies_.end()) return it->second;
     const graph::Value& value = from_.value(v);
-    if (value.is_constant()) return copies_[v] = to.add_constant(to.fresh_name(value.name), value.type, value.constant);
+    if (value.is_constant())
+      return copies_[v] = to.add_constant(to.fresh_name(value.name), value.type, value.constant);
     if (known_(value.name)) return from_reference(v);
     const NodeId p = producers_[static_cast<std::size_t>(v)];
     if (p == kNoNode) return invalid_model("input '" + value.name + "' has no float counterpart");
     const Node& n = from_.node(p);
-    const bool rounds = std::holds_alternative<graph::Quantize>(n.op) || std::holds_alternative<graph::Dequantize>(n.op) ||
+    const bool rounds = std::holds_alternative<graph::Quantize>(n.op) ||
+                        std::holds_alternative<graph::Dequantize>(n.op) ||
                         std::holds_alternative<graph::DynamicQuantize>(n.op);
     // The standardisation of an input, which the float model folds into its first layer.
     // So are the INT32 sums that a norm reads in place of the layer's f32 result.
-    const bool accumulators = from_.type(v).dtype == DType::s32 && std::holds_alternative<graph::Linear>(n.op);
+    const bool accumulators =
+        from_.type(v).dtype == DType::s32 && std::holds_alternative<graph::Linear>(n.op);
     if (rounds || accumulators || std::holds_alternative<graph::Affine>(n.op)) return through(n, v);
     if (std::holds_alternative<graph::Relayout>(n.op)) {
       FOLD8_TRY(const ValueId inner, operand(n.inputs[0]));
@@ -125,14 +136,16 @@ class Cutter {
     const TensorType t = plain(v);
     const ValueId x = reference_input(v);
     if (t.dtype == DType::f32) return copies_[v] = x;
-    if (!t.quant || !is_quantizable(t.dtype)) return invalid_model("operand '" + from_.value(v).name + "' is no float tensor");
+    if (!t.quant || !is_quantizable(t.dtype))
+      return invalid_model("operand '" + from_.value(v).name + "' is no float tensor");
     if (t.quant->granularity() != Granularity::per_token) {
       const ValueId q = result(v);
       to.add_node(graph::Quantize{}, from_.value(v).name, {x}, {q});
       return q;
     }
     const Node& p = from_.node(producers_[static_cast<std::size_t>(v)]);
-    if (p.outputs.size() < 3 || p.outputs[2] == kNoValue) return invalid_model("operand '" + from_.value(v).name + "' has no scales");
+    if (p.outputs.size() < 3 || p.outputs[2] == kNoValue)
+      return invalid_model("operand '" + from_.value(v).name + "' has no scales");
     const ValueId q = result(v), scale = result(p.outputs[2]);
     to.add_node(graph::DynamicQuantize{}, from_.value(v).name, {x}, {q, scale});
     return q;
@@ -147,8 +160,10 @@ class Cutter {
 
 }  // namespace
 
-Result<SingleLayer> SingleLayer::cut(const Graph& g, NodeId node, const std::vector<NodeId>& producers,
-                                     const std::function<bool(const std::string&)>& known, int threads) {
+Result<SingleLayer> SingleLayer::cut(const Graph& g, NodeId node,
+                                     const std::vector<NodeId>& producers,
+                                     const std::function<bool(const std::string&)>& known,
+                                     int threads) {
   Cutter cutter(g, producers, known);
   FOLD8_CHECK_OK(cutter.node(node));
   SingleLayer layer;

@@ -1,4 +1,5 @@
-// One operator of a model, cut out so that it can be run from the reference's float tensors ("own" error).
+// One operator of a model, cut out so that it can be run from the reference's float tensors ("own"
+// error).
 #pragma once
 
 #include <memory>
@@ -12,9 +13,11 @@ namespace fold8::quant {
 
 class SingleLayer {
  public:
-  // The node with the Quantize, DynamicQuantize and Relayout in front of it. `known` says whether the reference has a
-  // float tensor of that name. Fails, with the reason, where an operand cannot be traced to one.
-  static Result<SingleLayer> cut(const graph::Graph& g, graph::NodeId node, const std::vector<graph::NodeId>& producers,
+  // The node with the Quantize, DynamicQuantize and Relayout in front of it. `known` says whether
+  // the reference has a float tensor of that name. Fails, with the reason, where an operand cannot
+  // be traced to one.
+  static Result<SingleLayer> cut(const graph::Graph& g, graph::NodeId node,
+                                 const std::vector<graph::NodeId>& producers,
                                  const std::function<bool(const std::string&)>& known, int threads);
 
   // Names of the reference's tensors it reads, in the order of run().

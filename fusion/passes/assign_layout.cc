@@ -14,11 +14,15 @@ using graph::Node;
 using graph::NodeId;
 using graph::ValueId;
 
-bool has_space(const Graph& g, ValueId v) { return v != kNoValue && g.type(v).shape.rank() >= 3 && g.type(v).shape.rank() <= 5; }
+bool has_space(const Graph& g, ValueId v) {
+  return v != kNoValue && g.type(v).shape.rank() >= 3 && g.type(v).shape.rank() <= 5;
+}
 
-// Convolution, pooling and resizing are written for channels_last: they ask for it, others only pass it on.
+// Convolution, pooling and resizing are written for channels_last: they ask for it, others only
+// pass it on.
 bool asks_for_channels_last(const graph::Op& op) {
-  return std::holds_alternative<graph::Conv>(op) || std::holds_alternative<graph::Pool>(op) || std::holds_alternative<graph::Resize>(op);
+  return std::holds_alternative<graph::Conv>(op) || std::holds_alternative<graph::Pool>(op) ||
+         std::holds_alternative<graph::Resize>(op);
 }
 
 class LayoutPass {
@@ -28,21 +32,27 @@ class LayoutPass {
   Status run() {
     FOLD8_TRY(const std::vector<NodeId> order, g_.topological_order());
     for (NodeId n : order) node(n);
-    return g_.compact();      // graph outputs may stay channels_last: the executor hands them out in plain order
+    return g_.compact();  // graph outputs may stay channels_last: the executor hands them out in
+                          // plain order
   }
 
  private:
-  // Operands that follow the layout: tensors of the result's rank that are computed (constants broadcast from plain).
+  // Operands that follow the layout: tensors of the result's rank that are computed (constants
+  // broadcast from plain).
   bool follows(const Node& n, std::size_t i) const {
     const ValueId v = n.inputs[i];
     if (v == kNoValue || g_.is_constant(v) || !has_space(g_, v)) return false;
     if (std::holds_alternative<graph::Conv>(n.op)) return i == 0 || i == 3;
-    if (std::holds_alternative<graph::Pool>(n.op) || std::holds_alternative<graph::Resize>(n.op)) return i == 0;
-    return n.outputs[0] != kNoValue && g_.type(v).shape.rank() == g_.type(n.outputs[0]).shape.rank();
+    if (std::holds_alternative<graph::Pool>(n.op) || std::holds_alternative<graph::Resize>(n.op))
+      return i == 0;
+    return n.outputs[0] != kNoValue &&
+           g_.type(v).shape.rank() == g_.type(n.outputs[0]).shape.rank();
   }
 
   bool takes_channels_last(const Node& n) const {
-    if (n.outputs.empty() || !has_space(g_, n.outputs[0]) || std::holds_alternative<graph::Relayout>(n.op)) return false;
+    if (n.outputs.empty() || !has_space(g_, n.outputs[0]) ||
+        std::holds_alternative<graph::Relayout>(n.op))
+      return false;
     bool any = asks_for_channels_last(n.op);
     std::vector<TensorType> types;
     types.reserve(n.inputs.size() + n.outputs.size());
@@ -78,7 +88,8 @@ class LayoutPass {
     for (std::size_t i = 0; i < g_.node(id).inputs.size(); ++i) {
       const ValueId v = g_.node(id).inputs[i];
       if (v == kNoValue || g_.is_constant(v)) continue;
-      const ValueId arranged = in_layout(v, last && follows(g_.node(id), i) ? Layout::channels_last : Layout::plain);
+      const ValueId arranged =
+          in_layout(v, last && follows(g_.node(id), i) ? Layout::channels_last : Layout::plain);
       g_.node(id).inputs[i] = arranged;
     }
     if (!last) return;
@@ -91,7 +102,8 @@ class LayoutPass {
     if (const auto it = twins_.find(v); it != twins_.end()) return it->second;
     TensorType type = g_.type(v);
     type.layout = wanted;
-    const std::string name = g_.fresh_name(g_.value(v).name + (wanted == Layout::plain ? "_plain" : "_nhwc"));
+    const std::string name =
+        g_.fresh_name(g_.value(v).name + (wanted == Layout::plain ? "_plain" : "_nhwc"));
     const ValueId twin = g_.add_value(name, std::move(type));
     g_.value(twin).rescale = g_.value(v).rescale;
     g_.value(twin).rescale_axis = g_.value(v).rescale_axis;

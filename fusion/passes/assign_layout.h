@@ -1,5 +1,6 @@
-// Chooses the memory order of every activation: channels_last around convolutions and pooling, plain elsewhere, with a
-// Relayout where the two meet. Shapes stay logical; only TensorType::layout changes.
+// Chooses the memory order of every activation: channels_last around convolutions and pooling,
+// plain elsewhere, with a Relayout where the two meet. Shapes stay logical; only TensorType::layout
+// changes.
 #pragma once
 
 #include "fusion/rewrite/rewrite.h"

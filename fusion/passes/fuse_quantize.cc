@@ -20,25 +20,38 @@ using graph::ValueId;
 // Kernels that can round their f32 result to u8 in the same pass.
 bool rounds_in_its_epilogue(const graph::Op& op) {
   if (const auto* b = std::get_if<Binary>(&op))
-    return b->kind == BinaryKind::add || b->kind == BinaryKind::sub || b->kind == BinaryKind::mul || b->kind == BinaryKind::div;
+    return b->kind == BinaryKind::add || b->kind == BinaryKind::sub || b->kind == BinaryKind::mul ||
+           b->kind == BinaryKind::div;
   if (const auto* u = std::get_if<graph::Unary>(&op)) return u->kind <= graph::UnaryKind::elu;
-  if (const auto* n = std::get_if<graph::Norm>(&op)) return n->kind == graph::NormKind::layer || n->kind == graph::NormKind::rms;
-  return std::holds_alternative<graph::Conv>(op) || std::holds_alternative<graph::Linear>(op) || std::holds_alternative<graph::Affine>(op);
+  if (const auto* n = std::get_if<graph::Norm>(&op))
+    return n->kind == graph::NormKind::layer || n->kind == graph::NormKind::rms;
+  return std::holds_alternative<graph::Conv>(op) || std::holds_alternative<graph::Linear>(op) ||
+         std::holds_alternative<graph::Affine>(op);
 }
 
-// Operators that move or select values of operand 0 (Concat: of all operands) and so commute with any increasing,
-// elementwise map; the listed operands are data, the others indices and shapes.
+// Operators that move or select values of operand 0 (Concat: of all operands) and so commute with
+// any increasing, elementwise map; the listed operands are data, the others indices and shapes.
 bool only_moves_values(const Node& n) {
-  if (const auto* p = std::get_if<graph::Pool>(&n.op)) return p->kind == graph::PoolKind::max && n.outputs.size() == 1;
-  if (const auto* r = std::get_if<graph::Resize>(&n.op)) return r->mode == graph::ResizeMode::nearest && r->coordinates != graph::Coordinates::tf_crop_and_resize;
-  return std::holds_alternative<graph::Reshape>(n.op) || std::holds_alternative<graph::Flatten>(n.op) ||
-         std::holds_alternative<graph::Squeeze>(n.op) || std::holds_alternative<graph::Unsqueeze>(n.op) ||
-         std::holds_alternative<graph::Transpose>(n.op) || std::holds_alternative<graph::Slice>(n.op) ||
-         std::holds_alternative<graph::Identity>(n.op) || std::holds_alternative<graph::Concat>(n.op) ||
-         std::holds_alternative<graph::DepthToSpace>(n.op) || std::holds_alternative<graph::SpaceToDepth>(n.op);
+  if (const auto* p = std::get_if<graph::Pool>(&n.op))
+    return p->kind == graph::PoolKind::max && n.outputs.size() == 1;
+  if (const auto* r = std::get_if<graph::Resize>(&n.op))
+    return r->mode == graph::ResizeMode::nearest &&
+           r->coordinates != graph::Coordinates::tf_crop_and_resize;
+  return std::holds_alternative<graph::Reshape>(n.op) ||
+         std::holds_alternative<graph::Flatten>(n.op) ||
+         std::holds_alternative<graph::Squeeze>(n.op) ||
+         std::holds_alternative<graph::Unsqueeze>(n.op) ||
+         std::holds_alternative<graph::Transpose>(n.op) ||
+         std::holds_alternative<graph::Slice>(n.op) ||
+         std::holds_alternative<graph::Identity>(n.op) ||
+         std::holds_alternative<graph::Concat>(n.op) ||
+         std::holds_alternative<graph::DepthToSpace>(n.op) ||
+         std::holds_alternative<graph::SpaceToDepth>(n.op);
 }
 
-std::size_t data_operands(const Node& n) { return std::holds_alternative<graph::Concat>(n.op) ? n.inputs.size() : 1; }
+std::size_t data_operands(const Node& n) {
+  return std::holds_alternative<graph::Concat>(n.op) ? n.inputs.size() : 1;
+}
 
 class Fuser {
  public:
@@ -57,10 +70,14 @@ class Fuser {
   bool step(NodeId n) {
     const graph::Op& op = g_.node(n).op;
     bool done = false;
-    if (std::holds_alternative<graph::Quantize>(op)) done = quantize(n);
-    else if (std::holds_alternative<graph::DynamicQuantize>(op)) done = dynamic_quantize(n);
-    else if (std::holds_alternative<graph::Conv>(op) || std::holds_alternative<graph::Linear>(op)) done = read_integers(n);
-    else if (std::holds_alternative<graph::MatMul>(op)) done = false;
+    if (std::holds_alternative<graph::Quantize>(op))
+      done = quantize(n);
+    else if (std::holds_alternative<graph::DynamicQuantize>(op))
+      done = dynamic_quantize(n);
+    else if (std::holds_alternative<graph::Conv>(op) || std::holds_alternative<graph::Linear>(op))
+      done = read_integers(n);
+    else if (std::holds_alternative<graph::MatMul>(op))
+      done = false;
     tally_.applied += done;
     return done;
   }
@@ -71,8 +88,10 @@ class Fuser {
     return index_.producer(v);
   }
 
-  static bool constant_params(const Graph& g, const Node& quantize_or_dequantize, ValueId quantized) {
-    return quantize_or_dequantize.inputs.size() == 1 && g.type(quantized).quant && g.type(quantized).quant->is_per_tensor();
+  static bool constant_params(const Graph& g, const Node& quantize_or_dequantize,
+                              ValueId quantized) {
+    return quantize_or_dequantize.inputs.size() == 1 && g.type(quantized).quant &&
+           g.type(quantized).quant->is_per_tensor();
   }
 
   // Dequantize with constant per-tensor params of u8/s8: the integers it reads; kNoValue otherwise.
@@ -87,14 +106,17 @@ class Fuser {
     const Node& n = g_.node(id);
     const ValueId x = n.inputs[0], q = n.outputs[0];
     if (!constant_params(g_, n, q)) return false;
-    if (const ValueId same = integers_behind(x); same != kNoValue && g_.type(same).dtype == g_.type(q).dtype && g_.type(same).quant == g_.type(q).quant)
+    if (const ValueId same = integers_behind(x); same != kNoValue &&
+                                                 g_.type(same).dtype == g_.type(q).dtype &&
+                                                 g_.type(same).quant == g_.type(q).quant)
       return forward(id, same);
     const NodeId p = sole_producer(x);
     if (p == kNoNode) return false;
     if (only_moves_values(g_.node(p))) return move_up(id, p);
     if (g_.type(q).dtype != DType::u8) return false;
     if (const auto* b = std::get_if<Binary>(&g_.node(p).op)) absorb_operands(p, *b);
-    if (const auto* pool = std::get_if<graph::Pool>(&g_.node(p).op)) return average_in_integers(id, p, *pool);
+    if (const auto* pool = std::get_if<graph::Pool>(&g_.node(p).op))
+      return average_in_integers(id, p, *pool);
     if (!rounds_in_its_epilogue(g_.node(p).op) || g_.node(p).outputs.size() != 1) return false;
     return round_in_producer(id, p);
   }
@@ -107,7 +129,8 @@ class Fuser {
     for (NodeId r : readers) index_.remove(g_.node(r), r);
     index_.remove(g_.node(id), id);
     g_.erase(id);
-    for (NodeId r : readers) std::replace(g_.node(r).inputs.begin(), g_.node(r).inputs.end(), q, same);
+    for (NodeId r : readers)
+      std::replace(g_.node(r).inputs.begin(), g_.node(r).inputs.end(), q, same);
     // A reader that reads q twice is listed twice; put it back once.
     std::vector<NodeId> once = readers;
     std::sort(once.begin(), once.end());
@@ -159,12 +182,15 @@ class Fuser {
     return true;
   }
 
-  // Add and Mul of two dequantized tensors read the integers (their result is rounded to u8 by the caller).
+  // Add and Mul of two dequantized tensors read the integers (their result is rounded to u8 by the
+  // caller).
   void absorb_operands(NodeId p, const Binary& b) {
     if (b.kind != BinaryKind::add && b.kind != BinaryKind::mul) return;
     const std::vector<ValueId> in = g_.node(p).inputs;
     const ValueId a = integers_behind(in[0]), c = integers_behind(in[1]);
-    if (a == kNoValue || c == kNoValue || g_.type(a).dtype != DType::u8 || g_.type(c).dtype != DType::u8) return;
+    if (a == kNoValue || c == kNoValue || g_.type(a).dtype != DType::u8 ||
+        g_.type(c).dtype != DType::u8)
+      return;
     edit(p, [&](Node& n) { n.inputs = {a, c}; });
   }
 
@@ -185,9 +211,12 @@ class Fuser {
     const NodeId p = sole_producer(x);
     if (p == kNoNode || n.outputs.size() < 2) return false;
     const auto* norm = std::get_if<graph::Norm>(&g_.node(p).op);
-    if (norm == nullptr || (norm->kind != graph::NormKind::layer && norm->kind != graph::NormKind::rms)) return false;
+    if (norm == nullptr ||
+        (norm->kind != graph::NormKind::layer && norm->kind != graph::NormKind::rms))
+      return false;
     const int rank = g_.type(x).shape.rank();
-    if (norm->axis != -1 && norm->axis != rank - 1) return false;      // the row of the scale is the row of the norm
+    if (norm->axis != -1 && norm->axis != rank - 1)
+      return false;  // the row of the scale is the row of the norm
     const ValueId q = n.outputs[0], scale = n.outputs[1];
     edit(id, [&](Node& d) { d.dead = true; });
     edit(p, [&](Node& m) {
@@ -204,15 +233,20 @@ class Fuser {
     const Node& n = g_.node(id);
     const ValueId x = integers_behind(n.inputs[0]);
     const NodeId wp = index_.producer(n.inputs[1]);
-    if (x == kNoValue || wp == kNoNode || !std::holds_alternative<graph::Dequantize>(g_.node(wp).op)) return false;
+    if (x == kNoValue || wp == kNoNode ||
+        !std::holds_alternative<graph::Dequantize>(g_.node(wp).op))
+      return false;
     const ValueId w = g_.node(wp).inputs[0];
     const TensorType& wt = g_.type(w);
-    if (!g_.is_constant(w) || !wt.quant || g_.node(wp).inputs.size() != 1 || !is_quantizable(wt.dtype)) return false;
+    if (!g_.is_constant(w) || !wt.quant || g_.node(wp).inputs.size() != 1 ||
+        !is_quantizable(wt.dtype))
+      return false;
     if (wt.quant->granularity() == Granularity::per_group) {
       return decline(n, "weights are quantized in groups along K");
     }
     if (!wt.quant->is_per_tensor() && wt.quant->axis() != output_axis(n, wt.shape.rank()))
-      return decline(n, "its weight scales lie along axis " + std::to_string(wt.quant->axis()) + ", not along the output channels");
+      return decline(n, "its weight scales lie along axis " + std::to_string(wt.quant->axis()) +
+                            ", not along the output channels");
     edit(id, [&](Node& m) {
       m.inputs[0] = x;
       m.inputs[1] = w;
@@ -227,7 +261,8 @@ class Fuser {
 
   bool decline(const Node& n, std::string why) {
     const Declined d{"fuse_quantize", n.name, std::move(why)};
-    if (std::find(tally_.declined.begin(), tally_.declined.end(), d) == tally_.declined.end()) tally_.declined.push_back(d);
+    if (std::find(tally_.declined.begin(), tally_.declined.end(), d) == tally_.declined.end())
+      tally_.declined.push_back(d);
     return false;
   }
 

@@ -1,14 +1,14 @@
-// After layers have become INT8: rounding moves into whatever produces the tensor, and whatever consumes it reads the
-// integers directly.
+// After layers have become INT8: rounding moves into whatever produces the tensor, and whatever
+// consumes it reads the integers directly.
 //
-//   Quantize(Conv(..))                 -> Conv with a u8 result                    (no f32 tensor in memory)
-//   Quantize(MaxPool(x))               -> MaxPool(Quantize(x)), exact: the operator only moves or selects values
-//   Conv(Dequantize(x), Dequantize(w)) -> Conv(x, w)
-//   Add(Dequantize(a), Dequantize(b)) rounded to u8 -> Add(a, b)
-//   Quantize(Dequantize(x)), same params -> x
+//   Quantize(Conv(..))                 -> Conv with a u8 result                    (no f32 tensor
+//   in memory) Quantize(MaxPool(x))               -> MaxPool(Quantize(x)), exact: the operator only
+//   moves or selects values Conv(Dequantize(x), Dequantize(w)) -> Conv(x, w) Add(Dequantize(a),
+//   Dequantize(b)) rounded to u8 -> Add(a, b) Quantize(Dequantize(x)), same params -> x
 //   DynamicQuantize(LayerNorm(x))      -> LayerNorm with a per-token result
 //
-// Where fusing an imported Quantize/Dequantize would change a rounding, it stays as written (the numeric contract).
+// Where fusing an imported Quantize/Dequantize would change a rounding, it stays as written (the
+// numeric contract).
 #pragma once
 
 #include "fusion/rewrite/rewrite.h"

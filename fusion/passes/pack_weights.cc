@@ -19,7 +19,7 @@ graph::Op geometry(const graph::Op& op) {
   if (auto* conv = std::get_if<graph::Conv>(&copy)) {
     conv->activation = Activation::none;
     conv->a = conv->b = 0;
-    if (!conv->transposed) {             // a transposed one is packed by the phases of its strides
+    if (!conv->transposed) {  // a transposed one is packed by the phases of its strides
       conv->strides.clear();
       conv->pads.clear();
     }
@@ -46,16 +46,22 @@ class Packer {
   }
 
  private:
-  // Weight-only layers read s8 weights beside f32 inputs: they stay plain and are expanded by the operator.
+  // Weight-only layers read s8 weights beside f32 inputs: they stay plain and are expanded by the
+  // operator.
   bool wants_packing(const Node& n) const {
     if (n.dead || n.inputs.size() < 2) return false;
-    if (!std::holds_alternative<graph::Linear>(n.op) && !std::holds_alternative<graph::Conv>(n.op)) return false;
-    if (!g_.is_constant(n.inputs[1]) || g_.type(n.inputs[1]).layout != Layout::plain || g_.type(n.inputs[1]).shape.count() == 0) return false;
+    if (!std::holds_alternative<graph::Linear>(n.op) && !std::holds_alternative<graph::Conv>(n.op))
+      return false;
+    if (!g_.is_constant(n.inputs[1]) || g_.type(n.inputs[1]).layout != Layout::plain ||
+        g_.type(n.inputs[1]).shape.count() == 0)
+      return false;
     const bool float_weight = g_.type(n.inputs[1]).dtype == DType::f32;
-    return float_weight ? g_.type(n.inputs[0]).dtype == DType::f32 : is_quantizable(g_.type(n.inputs[0]).dtype);
+    return float_weight ? g_.type(n.inputs[0]).dtype == DType::f32
+                        : is_quantizable(g_.type(n.inputs[0]).dtype);
   }
 
-  // False if the weight stays as it is: its order depends on extents, and the operator packs it when it knows them.
+  // False if the weight stays as it is: its order depends on extents, and the operator packs it
+  // when it knows them.
   Result<bool> pack(NodeId id) {
     const Node& n = g_.node(id);
     const ValueId w = n.inputs[1];
@@ -66,9 +72,11 @@ class Packer {
       if (graph::equal(op, key)) packed = v;
     if (packed == graph::kNoValue) {
       auto made = ops::pack_weight(n.op, g_.type(w), g_.value(w).constant->data());
-      if (!made.ok()) return in_context("node '" + n.name + "', weight '" + g_.value(w).name + "'", made.error());
+      if (!made.ok())
+        return in_context("node '" + n.name + "', weight '" + g_.value(w).name + "'", made.error());
       if (made->type.layout == Layout::plain) return false;
-      packed = g_.add_constant(g_.fresh_name(g_.value(w).name + "_packed"), std::move(made->type), std::move(made->data));
+      packed = g_.add_constant(g_.fresh_name(g_.value(w).name + "_packed"), std::move(made->type),
+                               std::move(made->data));
       packed_[w].push_back({key, packed});
     }
     Node& node = g_.node(id);

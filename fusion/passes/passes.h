@@ -11,8 +11,8 @@ extern const GraphPass
     fold_constants;  // operators whose inputs are all constants; shapes that are known
 extern const GraphPass
     dequantize_constants;  // stored INT8 weights as floats: float models of QDQ files only
-extern const GraphPass dequantize_biases;     // stored INT32 biases as floats: always
-extern const GraphPass merge_constants;  // equal bytes of equal type are kept once
+extern const GraphPass dequantize_biases;  // stored INT32 biases as floats: always
+extern const GraphPass merge_constants;    // equal bytes of equal type are kept once
 extern const Rewrite
     drop_noop;  // identity, casts to the same type, reshapes to the same shape, *1, +0 ...
 extern const Rewrite merge_movement;          // transposes and reshapes in a row; pairs that cancel

@@ -30,13 +30,16 @@ bool has_token_norm(const Graph& g) {
 
 class Quantizer {
  public:
-  Quantizer(Graph& g, const QuantizeOptions& options) : g_(g), options_(options), per_token_(wants_per_token()) {}
+  Quantizer(Graph& g, const QuantizeOptions& options)
+      : g_(g), options_(options), per_token_(wants_per_token()) {}
 
   Result<QuantizeOutcome> run() {
     FOLD8_TRY(const std::vector<NodeId> order, g_.topological_order());
     for (NodeId n : order) FOLD8_CHECK_OK(layer(n));
     for (const std::string& glob : options_.keep_float)
-      if (matched_.count(glob) == 0) outcome_.warnings.push_back("--keep-float '" + glob + "' matches no layer; `fold8 inspect --why` lists the names");
+      if (matched_.count(glob) == 0)
+        outcome_.warnings.push_back("--keep-float '" + glob +
+                                    "' matches no layer; `fold8 inspect --why` lists the names");
     return std::move(outcome_);
   }
 
@@ -67,7 +70,7 @@ class Quantizer {
     const bool conv = std::holds_alternative<Conv>(n.op);
     if (!conv && !std::holds_alternative<Linear>(n.op)) return ok_status();
     const TensorType& w = g_.type(n.inputs[1]);
-    if (w.quant && is_quantizable(w.dtype) && g_.type(n.inputs[0]).quant) {      // imported as INT8
+    if (w.quant && is_quantizable(w.dtype) && g_.type(n.inputs[0]).quant) {  // imported as INT8
       outcome_.quantized.push_back(n.name);
       return ok_status();
     }
@@ -75,10 +78,13 @@ class Quantizer {
     if (options_.activations == Activations::float_) return weight_only(id, conv);
     const bool dynamic = per_token_ && !conv;
     if (!dynamic) {
-      const auto* seen = options_.calibration ? options_.calibration->find(g_.value(n.inputs[0]).name) : nullptr;
+      const auto* seen =
+          options_.calibration ? options_.calibration->find(g_.value(n.inputs[0]).name) : nullptr;
       if (options_.calibration == nullptr)
-        return keep_float(n, conv ? "a convolution's input needs a range: give calibration data" : "its input needs a range: give calibration data");
-      if (seen == nullptr) return internal_error("tensor '" + g_.value(n.inputs[0]).name + "' was not observed");
+        return keep_float(n, conv ? "a convolution's input needs a range: give calibration data"
+                                  : "its input needs a range: give calibration data");
+      if (seen == nullptr)
+        return internal_error("tensor '" + g_.value(n.inputs[0]).name + "' was not observed");
     }
     FOLD8_CHECK_OK(quantize_weights(id));
     const ValueId x = g_.node(id).inputs[0];
@@ -121,12 +127,15 @@ class Quantizer {
     const auto key = std::make_tuple(w, axis, groups);
     const auto known = weights_.find(key);
     if (known == weights_.end()) {
-      auto q = quant::quantize_weight(g_.constant<float>(w), g_.type(w).shape, axis, options_.weights, groups);
-      if (!q.ok()) return in_context("weight '" + g_.value(w).name + "' of node '" + n.name + "'", q.error());
+      auto q = quant::quantize_weight(g_.constant<float>(w), g_.type(w).shape, axis,
+                                      options_.weights, groups);
+      if (!q.ok())
+        return in_context("weight '" + g_.value(w).name + "' of node '" + n.name + "'", q.error());
       auto bytes = Buffer::allocate(q->codes.size());
       std::memcpy(bytes->mutable_data(), q->codes.data(), q->codes.size());
       TensorType type{DType::s8, g_.type(w).shape, std::move(q->params), Layout::plain};
-      const ValueId s8 = g_.add_constant(g_.fresh_name(g_.value(w).name + "_s8"), std::move(type), std::move(bytes));
+      const ValueId s8 = g_.add_constant(g_.fresh_name(g_.value(w).name + "_s8"), std::move(type),
+                                         std::move(bytes));
       weights_[key] = s8;
     }
     g_.node(id).inputs[1] = weights_[key];
@@ -138,7 +147,10 @@ class Quantizer {
     if (const auto it = static_twins_.find(x); it != static_twins_.end()) return it->second;
     const quant::Observer& seen = *options_.calibration->find(g_.value(x).name);
     warn_about(x, seen);
-    TensorType type{DType::u8, g_.type(x).shape, quant::activation_params(quant::choose_range(seen, options_.method, options_.percentile)), Layout::plain};
+    TensorType type{
+        DType::u8, g_.type(x).shape,
+        quant::activation_params(quant::choose_range(seen, options_.method, options_.percentile)),
+        Layout::plain};
     const std::string name = g_.fresh_name(g_.value(x).name + "_u8");
     const ValueId q = g_.add_value(name, std::move(type));
     g_.add_node(graph::Quantize{}, name, {x}, {q});
@@ -148,10 +160,12 @@ class Quantizer {
   std::pair<ValueId, ValueId> token_twin(ValueId x) {
     if (const auto it = token_twins_.find(x); it != token_twins_.end()) return it->second;
     const std::string name = g_.fresh_name(g_.value(x).name + "_u8");
-    const ValueId q = g_.add_value(name, TensorType{DType::u8, g_.type(x).shape, QuantParams::per_token(), Layout::plain});
+    const ValueId q = g_.add_value(
+        name, TensorType{DType::u8, g_.type(x).shape, QuantParams::per_token(), Layout::plain});
     Shape rows = g_.type(x).shape;
     rows[rows.rank() - 1] = Dim(1);
-    const ValueId scale = g_.add_value(g_.fresh_name(name + "_scale"), TensorType{DType::f32, rows, {}, Layout::plain});
+    const ValueId scale = g_.add_value(g_.fresh_name(name + "_scale"),
+                                       TensorType{DType::f32, rows, {}, Layout::plain});
     g_.add_node(graph::DynamicQuantize{}, name, {x}, {q, scale});
     return token_twins_[x] = {q, scale};
   }
@@ -159,17 +173,21 @@ class Quantizer {
   void warn_about(ValueId x, const quant::Observer& seen) {
     const std::string& name = g_.value(x).name;
     if (seen.empty())
-      outcome_.warnings.push_back("tensor '" + name + "' was filled by no sample (empty in all of them); its scale is a guess");
+      outcome_.warnings.push_back(
+          "tensor '" + name +
+          "' was filled by no sample (empty in all of them); its scale is a guess");
     else if (seen.constant())
-      outcome_.warnings.push_back("tensor '" + name + "' was constant (" + std::to_string(seen.min()) + ", " +
-                                  (seen.min() == 0 ? "zero" : "never anything else") + ") in all samples; values outside will be clipped");
+      outcome_.warnings.push_back("tensor '" + name + "' was constant (" +
+                                  std::to_string(seen.min()) + ", " +
+                                  (seen.min() == 0 ? "zero" : "never anything else") +
+                                  ") in all samples; values outside will be clipped");
   }
 
   Graph& g_;
   const QuantizeOptions& options_;
   const bool per_token_;
   QuantizeOutcome outcome_;
-  std::set<std::string> matched_;                      // globs that named a layer
+  std::set<std::string> matched_;  // globs that named a layer
   std::map<std::tuple<ValueId, int, std::int64_t>, ValueId> weights_;
   std::map<ValueId, ValueId> static_twins_;
   std::map<ValueId, std::pair<ValueId, ValueId>> token_twins_;
@@ -178,14 +196,16 @@ class Quantizer {
 }  // namespace
 
 bool is_quantizable_layer(const Graph& g, const Node& n) {
-  return (std::holds_alternative<Conv>(n.op) || std::holds_alternative<Linear>(n.op)) && g.is_constant(n.inputs[1]) &&
-         g.type(n.inputs[1]).dtype == DType::f32 && g.type(n.inputs[0]).dtype == DType::f32 && !g.is_constant(n.inputs[0]);
+  return (std::holds_alternative<Conv>(n.op) || std::holds_alternative<Linear>(n.op)) &&
+         g.is_constant(n.inputs[1]) && g.type(n.inputs[1]).dtype == DType::f32 &&
+         g.type(n.inputs[0]).dtype == DType::f32 && !g.is_constant(n.inputs[0]);
 }
 
 std::set<std::string> values_to_observe(const Graph& g) {
   std::set<std::string> names;
   for (NodeId n = 0; n < g.node_count(); ++n)
-    if (!g.node(n).dead && is_quantizable_layer(g, g.node(n))) names.insert(g.value(g.node(n).inputs[0]).name);
+    if (!g.node(n).dead && is_quantizable_layer(g, g.node(n)))
+      names.insert(g.value(g.node(n).inputs[0]).name);
   return names;
 }
 
@@ -198,6 +218,8 @@ std::set<std::string> values_at_the_edge(const Graph& g) {
   return names;
 }
 
-Result<QuantizeOutcome> quantize(Graph& g, const QuantizeOptions& options) { return Quantizer(g, options).run(); }
+Result<QuantizeOutcome> quantize(Graph& g, const QuantizeOptions& options) {
+  return Quantizer(g, options).run();
+}
 
 }  // namespace fold8::fusion

@@ -1,5 +1,6 @@
-// Chooses which linear layers become INT8 and rewrites them: weights to s8, inputs through a Quantize (static, per
-// tensor) or DynamicQuantize (per token). What can be fused of it is fused afterwards (fuse_quantize.h).
+// Chooses which linear layers become INT8 and rewrites them: weights to s8, inputs through a
+// Quantize (static, per tensor) or DynamicQuantize (per token). What can be fused of it is fused
+// afterwards (fuse_quantize.h).
 #pragma once
 
 #include <set>
@@ -15,10 +16,11 @@
 namespace fold8::fusion {
 
 enum class Activations : std::uint8_t {
-  automatic,     // static for convolutions, and for Linear unless the network has LayerNorm or RMSNorm: then per token
-  static_,       // u8 per tensor with zero point, from calibration
-  dynamic,       // u8 per token for Linear (convolutions stay static, if there is data, or float)
-  float_,        // weight-only INT8
+  automatic,  // static for convolutions, and for Linear unless the network has LayerNorm or
+              // RMSNorm: then per token
+  static_,    // u8 per tensor with zero point, from calibration
+  dynamic,    // u8 per token for Linear (convolutions stay static, if there is data, or float)
+  float_,     // weight-only INT8
 };
 
 struct QuantizeOptions {
@@ -26,9 +28,9 @@ struct QuantizeOptions {
   double percentile = quant::kPercentile;
   Activations activations = Activations::automatic;
   quant::WeightGranularity weights = quant::WeightGranularity::per_channel;
-  std::vector<std::string> keep_float;                 // globs over node names and output names
-  std::set<std::string> also_float;                    // node names the search decided to keep float
-  const quant::CalibrationTable* calibration = nullptr;   // null: no data
+  std::vector<std::string> keep_float;  // globs over node names and output names
+  std::set<std::string> also_float;     // node names the search decided to keep float
+  const quant::CalibrationTable* calibration = nullptr;  // null: no data
 };
 
 struct FloatLayer {
@@ -36,19 +38,21 @@ struct FloatLayer {
 };
 
 struct QuantizeOutcome {
-  std::vector<std::string> quantized;                  // node names
+  std::vector<std::string> quantized;  // node names
   std::vector<FloatLayer> kept_float;
-  std::vector<std::string> warnings;                   // constant or unfilled tensors, mixed ranges
+  std::vector<std::string> warnings;  // constant or unfilled tensors, mixed ranges
 };
 
 // Linear and Conv with constant f32 weights: the layers that can become INT8.
 bool is_quantizable_layer(const graph::Graph& g, const graph::Node& n);
 // Names of the values whose ranges quantize() will want: what layers read.
 std::set<std::string> values_to_observe(const graph::Graph& g);
-// Names of the float inputs and outputs of the graph: NaN in them is worth an error even if nothing is quantized there.
+// Names of the float inputs and outputs of the graph: NaN in them is worth an error even if nothing
+// is quantized there.
 std::set<std::string> values_at_the_edge(const graph::Graph& g);
 
-// The graph is canonicalized, folded and has its activations and residuals fused; types are inferred.
+// The graph is canonicalized, folded and has its activations and residuals fused; types are
+// inferred.
 Result<QuantizeOutcome> quantize(graph::Graph& g, const QuantizeOptions& options);
 
 }  // namespace fold8::fusion

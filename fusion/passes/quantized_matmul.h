@@ -1,5 +1,6 @@
-// MatMul(x, Dequantize(const w)) -> Linear(x, Dequantize(const w^T)): a matrix product with stored INT8 weights is a linear
-// layer, in the orientation the kernels read ([N, K]). fuse_quantize then takes the integers.
+// MatMul(x, Dequantize(const w)) -> Linear(x, Dequantize(const w^T)): a matrix product with stored
+// INT8 weights is a linear layer, in the orientation the kernels read ([N, K]). fuse_quantize then
+// takes the integers.
 #pragma once
 
 #include "fusion/rewrite/rewrite.h"

@@ -1,4 +1,5 @@
-// The C ABI over exec::Model and exec::Session: arguments checked, exceptions stopped, errors kept per thread.
+// The C ABI over exec::Model and exec::Session: arguments checked, exceptions stopped, errors kept
+// per thread.
 #include "runtime/api/fold8.h"
 
 #include <algorithm>
@@ -14,17 +15,21 @@ using fold8::Error;
 using fold8::Result;
 using fold8::Status;
 
-
-thread_local std::string last_error;                          // NOLINT: per thread by contract
+thread_local std::string last_error;  // NOLINT: per thread by contract
 thread_local const char* last_error_text = "";
 
 fold8_status status_of(fold8::Code code) {
   switch (code) {
-    case fold8::Code::invalid_argument: return FOLD8_INVALID_ARGUMENT;
-    case fold8::Code::invalid_model: return FOLD8_INVALID_MODEL;
-    case fold8::Code::unsupported: return FOLD8_UNSUPPORTED;
-    case fold8::Code::io: return FOLD8_IO;
-    case fold8::Code::internal: return FOLD8_INTERNAL;
+    case fold8::Code::invalid_argument:
+      return FOLD8_INVALID_ARGUMENT;
+    case fold8::Code::invalid_model:
+      return FOLD8_INVALID_MODEL;
+    case fold8::Code::unsupported:
+      return FOLD8_UNSUPPORTED;
+    case fold8::Code::io:
+      return FOLD8_IO;
+    case fold8::Code::internal:
+      return FOLD8_INTERNAL;
   }
   return FOLD8_INTERNAL;
 }
@@ -54,7 +59,9 @@ fold8_status guard(F f) noexcept {
   }
 }
 
-Error null_argument(const char* what) { return fold8::invalid_argument(std::string(what) + " is NULL"); }
+Error null_argument(const char* what) {
+  return fold8::invalid_argument(std::string(what) + " is NULL");
+}
 
 }  // namespace
 
@@ -83,7 +90,8 @@ void fill(const fold8::graph::Graph& g, const fold8::graph::Value& v, fold8_tens
   for (int a = 0; a < info.rank; ++a) {
     const fold8::Dim d = v.type.shape[a];
     info.dims[a] = d.known() ? d.value() : -1;
-    info.symbols[a] = d.is_symbol() ? g.symbols[static_cast<std::size_t>(d.symbol_id())].c_str() : nullptr;
+    info.symbols[a] =
+        d.is_symbol() ? g.symbols[static_cast<std::size_t>(d.symbol_id())].c_str() : nullptr;
   }
   if (v.type.quant && v.type.quant->is_per_tensor()) {
     info.quantized = 1;
@@ -107,8 +115,8 @@ Status tensor_info(const fold8_model* m, std::size_t index, bool input, fold8_te
   if (info == nullptr) return null_argument("info");
   const auto& list = ids(*m, input);
   if (index >= list.size())
-    return fold8::invalid_argument((input ? "input " : "output ") + std::to_string(index) + " does not exist; the model has " +
-                                   std::to_string(list.size()));
+    return fold8::invalid_argument((input ? "input " : "output ") + std::to_string(index) +
+                                   " does not exist; the model has " + std::to_string(list.size()));
   fold8_tensor_info full{};
   fill(m->model->graph(), m->model->graph().value(list[index]), full);
   return copy_versioned(full, info);
@@ -128,7 +136,8 @@ Status find(const fold8_model* m, const char* name, bool input, std::size_t* ind
     }
     names += (i > 0 ? ", '" : "'") + candidate + "'";
   }
-  return fold8::invalid_argument(std::string("no ") + (input ? "input" : "output") + " is named '" + name + "'; there are " + names);
+  return fold8::invalid_argument(std::string("no ") + (input ? "input" : "output") + " is named '" +
+                                 name + "'; there are " + names);
 }
 
 // The part of the options that the caller's header knows, over the defaults.
@@ -136,7 +145,8 @@ Result<fold8::exec::SessionOptions> read_options(const fold8_session_options* gi
   fold8_session_options o;
   fold8_session_options_init(&o);
   if (given != nullptr) {
-    if (given->struct_size < sizeof(std::size_t)) return fold8::invalid_argument("options: struct_size is not set");
+    if (given->struct_size < sizeof(std::size_t))
+      return fold8::invalid_argument("options: struct_size is not set");
     std::memcpy(&o, given, std::min(given->struct_size, sizeof o));
   }
   fold8::exec::SessionOptions options;
@@ -147,13 +157,17 @@ Result<fold8::exec::SessionOptions> read_options(const fold8_session_options* gi
   return options;
 }
 
-Status set_input(fold8_session* s, std::size_t index, fold8_dtype dtype, std::int32_t rank, const std::int64_t* dims,
-                 const void* data) {
+Status set_input(fold8_session* s, std::size_t index, fold8_dtype dtype, std::int32_t rank,
+                 const std::int64_t* dims, const void* data) {
   if (s == nullptr) return null_argument("session");
   if (index >= s->inputs.size())
-    return fold8::invalid_argument("input " + std::to_string(index) + " does not exist; the model has " + std::to_string(s->inputs.size()));
-  if (dtype < 0 || dtype >= fold8::kDTypeCount) return fold8::invalid_argument("unknown dtype " + std::to_string(dtype));
-  if (rank < 0 || rank > FOLD8_MAX_RANK) return fold8::invalid_argument("rank is " + std::to_string(rank) + ", expected 0 to 8");
+    return fold8::invalid_argument("input " + std::to_string(index) +
+                                   " does not exist; the model has " +
+                                   std::to_string(s->inputs.size()));
+  if (dtype < 0 || dtype >= fold8::kDTypeCount)
+    return fold8::invalid_argument("unknown dtype " + std::to_string(dtype));
+  if (rank < 0 || rank > FOLD8_MAX_RANK)
+    return fold8::invalid_argument("rank is " + std::to_string(rank) + ", expected 0 to 8");
   if (rank > 0 && dims == nullptr) return null_argument("dims");
   fold8::TensorView view;
   view.dtype = static_cast<fold8::DType>(dtype);
@@ -169,7 +183,8 @@ Status run(fold8_session* s) {
   s->ran = false;
   for (std::size_t i = 0; i < s->given.size(); ++i)
     if (!s->given[i])
-      return fold8::invalid_argument("input '" + s->model->graph().value(s->model->graph().inputs[i]).name + "' was not set");
+      return fold8::invalid_argument(
+          "input '" + s->model->graph().value(s->model->graph().inputs[i]).name + "' was not set");
   FOLD8_CHECK_OK(s->session->run(s->inputs));
   s->ran = true;
   return fold8::ok_status();
@@ -178,10 +193,14 @@ Status run(fold8_session* s) {
 Status output(const fold8_session* s, std::size_t index, fold8_tensor* tensor) {
   if (s == nullptr) return null_argument("session");
   if (tensor == nullptr) return null_argument("tensor");
-  if (!s->ran) return fold8::invalid_argument("there are no outputs: the session has not run, or its last run failed");
+  if (!s->ran)
+    return fold8::invalid_argument(
+        "there are no outputs: the session has not run, or its last run failed");
   const auto& outputs = s->session->outputs();
   if (index >= outputs.size())
-    return fold8::invalid_argument("output " + std::to_string(index) + " does not exist; the model has " + std::to_string(outputs.size()));
+    return fold8::invalid_argument("output " + std::to_string(index) +
+                                   " does not exist; the model has " +
+                                   std::to_string(outputs.size()));
   const fold8::TensorView& view = outputs[index];
   fold8_tensor full{};
   full.dtype = static_cast<fold8_dtype>(view.dtype);
@@ -201,10 +220,14 @@ const char* fold8_version_string(void) { return FOLD8_VERSION; }
 const char* fold8_last_error(void) { return last_error_text; }
 
 size_t fold8_dtype_size(fold8_dtype dtype) {
-  return dtype < 0 || dtype >= fold8::kDTypeCount ? 0 : fold8::size_of(static_cast<fold8::DType>(dtype));
+  return dtype < 0 || dtype >= fold8::kDTypeCount
+             ? 0
+             : fold8::size_of(static_cast<fold8::DType>(dtype));
 }
 const char* fold8_dtype_name(fold8_dtype dtype) {
-  return dtype < 0 || dtype >= fold8::kDTypeCount ? "" : fold8::name(static_cast<fold8::DType>(dtype)).data();
+  return dtype < 0 || dtype >= fold8::kDTypeCount
+             ? ""
+             : fold8::name(static_cast<fold8::DType>(dtype)).data();
 }
 
 fold8_status fold8_model_load(const char* path, uint32_t flags, fold8_model** model) {
@@ -214,7 +237,8 @@ fold8_status fold8_model_load(const char* path, uint32_t flags, fold8_model** mo
     if (path == nullptr) return null_argument("path");
     if ((flags & ~static_cast<uint32_t>(FOLD8_VERIFY_FULL)) != 0)
       return fold8::invalid_argument("unknown flags " + std::to_string(flags));
-    const auto verify = (flags & FOLD8_VERIFY_FULL) != 0 ? fold8::exec::Verify::full : fold8::exec::Verify::header;
+    const auto verify =
+        (flags & FOLD8_VERIFY_FULL) != 0 ? fold8::exec::Verify::full : fold8::exec::Verify::header;
     FOLD8_TRY(auto loaded, fold8::exec::Model::load(path, verify));
     *model = new fold8_model{std::move(loaded)};
     return fold8::ok_status();
@@ -223,14 +247,22 @@ fold8_status fold8_model_load(const char* path, uint32_t flags, fold8_model** mo
 
 void fold8_model_release(fold8_model* model) { delete model; }
 
-const char* fold8_model_target(const fold8_model* model) { return model == nullptr ? "" : model->model->target().name.data(); }
-size_t fold8_model_input_count(const fold8_model* model) { return model == nullptr ? 0 : ids(*model, true).size(); }
-size_t fold8_model_output_count(const fold8_model* model) { return model == nullptr ? 0 : ids(*model, false).size(); }
+const char* fold8_model_target(const fold8_model* model) {
+  return model == nullptr ? "" : model->model->target().name.data();
+}
+size_t fold8_model_input_count(const fold8_model* model) {
+  return model == nullptr ? 0 : ids(*model, true).size();
+}
+size_t fold8_model_output_count(const fold8_model* model) {
+  return model == nullptr ? 0 : ids(*model, false).size();
+}
 
-fold8_status fold8_model_input_info(const fold8_model* model, size_t index, fold8_tensor_info* info) {
+fold8_status fold8_model_input_info(const fold8_model* model, size_t index,
+                                    fold8_tensor_info* info) {
   return guard([&] { return tensor_info(model, index, true, info); });
 }
-fold8_status fold8_model_output_info(const fold8_model* model, size_t index, fold8_tensor_info* info) {
+fold8_status fold8_model_output_info(const fold8_model* model, size_t index,
+                                     fold8_tensor_info* info) {
   return guard([&] { return tensor_info(model, index, false, info); });
 }
 fold8_status fold8_model_find_input(const fold8_model* model, const char* name, size_t* index) {
@@ -248,7 +280,8 @@ void fold8_session_options_init(fold8_session_options* options) {
   options->plan_cache = 16;
 }
 
-fold8_status fold8_session_create(const fold8_model* model, const fold8_session_options* options, fold8_session** session) {
+fold8_status fold8_session_create(const fold8_model* model, const fold8_session_options* options,
+                                  fold8_session** session) {
   return guard([&]() -> Status {
     if (session == nullptr) return null_argument("session");
     *session = nullptr;
@@ -266,16 +299,19 @@ fold8_status fold8_session_create(const fold8_model* model, const fold8_session_
 
 void fold8_session_release(fold8_session* session) { delete session; }
 
-fold8_status fold8_session_set_input(fold8_session* session, size_t index, fold8_dtype dtype, int32_t rank, const int64_t* dims,
-                                     const void* data) {
+fold8_status fold8_session_set_input(fold8_session* session, size_t index, fold8_dtype dtype,
+                                     int32_t rank, const int64_t* dims, const void* data) {
   return guard([&] { return set_input(session, index, dtype, rank, dims, data); });
 }
 fold8_status fold8_session_run(fold8_session* session) {
   return guard([&] { return run(session); });
 }
-fold8_status fold8_session_output(const fold8_session* session, size_t index, fold8_tensor* tensor) {
+fold8_status fold8_session_output(const fold8_session* session, size_t index,
+                                  fold8_tensor* tensor) {
   return guard([&] { return output(session, index, tensor); });
 }
-size_t fold8_session_arena_bytes(const fold8_session* session) { return session == nullptr ? 0 : session->session->arena_bytes(); }
+size_t fold8_session_arena_bytes(const fold8_session* session) {
+  return session == nullptr ? 0 : session->session->arena_bytes();
+}
 
 }  // extern "C"

@@ -1,4 +1,5 @@
-/* fold8: run a compiled INT8 model (.f8) inside a C, C++ or foreign-language service. A stable C ABI.
+/* fold8: run a compiled INT8 model (.f8) inside a C, C++ or foreign-language service. A stable C
+ * ABI.
  *
  *   fold8_model* model;   fold8_session* session;
  *   if (fold8_model_load("net.f8", 0, &model) != FOLD8_OK) puts(fold8_last_error());
@@ -7,9 +8,10 @@
  *   fold8_session_run(session);
  *   fold8_session_output(session, 0, &output);
  *
- * Models are immutable: any number of threads may share one. A session is used by one thread at a time; create one per
- * thread. No function throws, prints, aborts or exits. Functions that can fail return a fold8_status and leave a message
- * for fold8_last_error(). A null handle is FOLD8_INVALID_ARGUMENT, and ignored by the release functions.
+ * Models are immutable: any number of threads may share one. A session is used by one thread at a
+ * time; create one per thread. No function throws, prints, aborts or exits. Functions that can fail
+ * return a fold8_status and leave a message for fold8_last_error(). A null handle is
+ * FOLD8_INVALID_ARGUMENT, and ignored by the release functions.
  */
 #ifndef FOLD8_FOLD8_H
 #define FOLD8_FOLD8_H
@@ -43,7 +45,8 @@ typedef enum fold8_status {
   FOLD8_INTERNAL = 5          /* a bug of fold8 */
 } fold8_status;
 
-/* Why the last failing call of this thread failed; "" if none did. Valid until the thread's next failing call. */
+/* Why the last failing call of this thread failed; "" if none did. Valid until the thread's next
+ * failing call. */
 FOLD8_API const char* fold8_last_error(void);
 
 /* Element types. f16 and bf16 are bit patterns; s4 and u4 are held one element per byte. */
@@ -65,7 +68,8 @@ typedef enum fold8_dtype {
   FOLD8_U4 = 14
 } fold8_dtype;
 
-FOLD8_API size_t fold8_dtype_size(fold8_dtype dtype);      /* bytes of one element; 0 for an unknown dtype */
+FOLD8_API size_t
+fold8_dtype_size(fold8_dtype dtype); /* bytes of one element; 0 for an unknown dtype */
 FOLD8_API const char* fold8_dtype_name(fold8_dtype dtype); /* "f32"; "" for an unknown dtype */
 
 #define FOLD8_MAX_RANK 8
@@ -78,12 +82,14 @@ enum {
   FOLD8_VERIFY_FULL = 1 /* also check the checksum of every weight (header and graph always are) */
 };
 
-/* Maps `path` read-only. Replace a file that is in use by renaming another onto it, never by writing into it. */
+/* Maps `path` read-only. Replace a file that is in use by renaming another onto it, never by
+ * writing into it. */
 FOLD8_API fold8_status fold8_model_load(const char* path, uint32_t flags, fold8_model** model);
 /* Sessions keep what they need: a model may be released before them. */
 FOLD8_API void fold8_model_release(fold8_model* model);
 
-/* The instruction set the model runs on, e.g. "avx512_vnni"; the environment variable FOLD8_TARGET forces one. */
+/* The instruction set the model runs on, e.g. "avx512_vnni"; the environment variable FOLD8_TARGET
+ * forces one. */
 FOLD8_API const char* fold8_model_target(const fold8_model* model);
 
 FOLD8_API size_t fold8_model_input_count(const fold8_model* model);
@@ -96,18 +102,23 @@ typedef struct fold8_tensor_info {
   fold8_dtype dtype;
   int32_t rank;
   int64_t dims[FOLD8_MAX_RANK];        /* -1: dynamic */
-  const char* symbols[FOLD8_MAX_RANK]; /* name of a dynamic extent ("batch"), or NULL; equal names are equal extents */
+  const char* symbols[FOLD8_MAX_RANK]; /* name of a dynamic extent ("batch"), or NULL; equal names
+                                          are equal extents */
   int32_t quantized;                   /* 1: real = scale * (stored - zero_point) */
   float scale;
   int32_t zero_point;
 } fold8_tensor_info;
 
-FOLD8_API fold8_status fold8_model_input_info(const fold8_model* model, size_t index, fold8_tensor_info* info);
-FOLD8_API fold8_status fold8_model_output_info(const fold8_model* model, size_t index, fold8_tensor_info* info);
+FOLD8_API fold8_status fold8_model_input_info(const fold8_model* model, size_t index,
+                                              fold8_tensor_info* info);
+FOLD8_API fold8_status fold8_model_output_info(const fold8_model* model, size_t index,
+                                               fold8_tensor_info* info);
 
 /* The index of the input or output of that name. */
-FOLD8_API fold8_status fold8_model_find_input(const fold8_model* model, const char* name, size_t* index);
-FOLD8_API fold8_status fold8_model_find_output(const fold8_model* model, const char* name, size_t* index);
+FOLD8_API fold8_status fold8_model_find_input(const fold8_model* model, const char* name,
+                                              size_t* index);
+FOLD8_API fold8_status fold8_model_find_output(const fold8_model* model, const char* name,
+                                               size_t* index);
 
 /* ---------------------------------------------------------------- sessions */
 
@@ -125,14 +136,16 @@ typedef struct fold8_session_options {
 FOLD8_API void fold8_session_options_init(fold8_session_options* options);
 
 /* options may be NULL. */
-FOLD8_API fold8_status fold8_session_create(const fold8_model* model, const fold8_session_options* options,
+FOLD8_API fold8_status fold8_session_create(const fold8_model* model,
+                                            const fold8_session_options* options,
                                             fold8_session** session);
 FOLD8_API void fold8_session_release(fold8_session* session);
 
-/* Row-major data, borrowed: it must stay valid and unchanged until fold8_session_run() has returned. The setting is kept
- * for later runs. Shapes are checked by fold8_session_run(). */
-FOLD8_API fold8_status fold8_session_set_input(fold8_session* session, size_t index, fold8_dtype dtype, int32_t rank,
-                                               const int64_t* dims, const void* data);
+/* Row-major data, borrowed: it must stay valid and unchanged until fold8_session_run() has
+ * returned. The setting is kept for later runs. Shapes are checked by fold8_session_run(). */
+FOLD8_API fold8_status fold8_session_set_input(fold8_session* session, size_t index,
+                                               fold8_dtype dtype, int32_t rank, const int64_t* dims,
+                                               const void* data);
 
 /* Runs the model. The first run of a shape plans and allocates; later ones do neither. */
 FOLD8_API fold8_status fold8_session_run(fold8_session* session);
@@ -147,7 +160,8 @@ typedef struct fold8_tensor {
 } fold8_tensor;
 
 /* An output of the last successful run. */
-FOLD8_API fold8_status fold8_session_output(const fold8_session* session, size_t index, fold8_tensor* tensor);
+FOLD8_API fold8_status fold8_session_output(const fold8_session* session, size_t index,
+                                            fold8_tensor* tensor);
 
 /* Bytes of intermediate tensors of the last run's plan. */
 FOLD8_API size_t fold8_session_arena_bytes(const fold8_session* session);

@@ -56,7 +56,8 @@ class Span {
 
 class Error : public std::runtime_error {
  public:
-  Error(fold8_status status, const std::string& message) : std::runtime_error(message), status_(status) {}
+  Error(fold8_status status, const std::string& message)
+      : std::runtime_error(message), status_(status) {}
   fold8_status status() const noexcept { return status_; }
 
  private:
@@ -67,19 +68,54 @@ inline void check(fold8_status status) {
   if (status != FOLD8_OK) throw Error(status, fold8_last_error());
 }
 
-// The dtype of elements of type T. f16, bf16, s4 and u4 have no C++ type: use the untyped functions.
-template <class T> struct ElementType;
-template <> struct ElementType<float> { static constexpr fold8_dtype value = FOLD8_F32; };
-template <> struct ElementType<double> { static constexpr fold8_dtype value = FOLD8_F64; };
-template <> struct ElementType<std::int8_t> { static constexpr fold8_dtype value = FOLD8_S8; };
-template <> struct ElementType<std::uint8_t> { static constexpr fold8_dtype value = FOLD8_U8; };
-template <> struct ElementType<std::int16_t> { static constexpr fold8_dtype value = FOLD8_S16; };
-template <> struct ElementType<std::uint16_t> { static constexpr fold8_dtype value = FOLD8_U16; };
-template <> struct ElementType<std::int32_t> { static constexpr fold8_dtype value = FOLD8_S32; };
-template <> struct ElementType<std::uint32_t> { static constexpr fold8_dtype value = FOLD8_U32; };
-template <> struct ElementType<std::int64_t> { static constexpr fold8_dtype value = FOLD8_S64; };
-template <> struct ElementType<std::uint64_t> { static constexpr fold8_dtype value = FOLD8_U64; };
-template <> struct ElementType<bool> { static constexpr fold8_dtype value = FOLD8_BOOL; };
+// The dtype of elements of type T. f16, bf16, s4 and u4 have no C++ type: use the untyped
+// functions.
+template <class T>
+struct ElementType;
+template <>
+struct ElementType<float> {
+  static constexpr fold8_dtype value = FOLD8_F32;
+};
+template <>
+struct ElementType<double> {
+  static constexpr fold8_dtype value = FOLD8_F64;
+};
+template <>
+struct ElementType<std::int8_t> {
+  static constexpr fold8_dtype value = FOLD8_S8;
+};
+template <>
+struct ElementType<std::uint8_t> {
+  static constexpr fold8_dtype value = FOLD8_U8;
+};
+template <>
+struct ElementType<std::int16_t> {
+  static constexpr fold8_dtype value = FOLD8_S16;
+};
+template <>
+struct ElementType<std::uint16_t> {
+  static constexpr fold8_dtype value = FOLD8_U16;
+};
+template <>
+struct ElementType<std::int32_t> {
+  static constexpr fold8_dtype value = FOLD8_S32;
+};
+template <>
+struct ElementType<std::uint32_t> {
+  static constexpr fold8_dtype value = FOLD8_U32;
+};
+template <>
+struct ElementType<std::int64_t> {
+  static constexpr fold8_dtype value = FOLD8_S64;
+};
+template <>
+struct ElementType<std::uint64_t> {
+  static constexpr fold8_dtype value = FOLD8_U64;
+};
+template <>
+struct ElementType<bool> {
+  static constexpr fold8_dtype value = FOLD8_BOOL;
+};
 
 // An input or output of a model. Extents of -1 are dynamic; symbols[axis] may name them.
 struct TensorInfo {
@@ -104,8 +140,12 @@ class Model {
   std::size_t output_count() const { return fold8_model_output_count(handle_.get()); }
   TensorInfo input(std::size_t index) const { return info(fold8_model_input_info, index); }
   TensorInfo output(std::size_t index) const { return info(fold8_model_output_info, index); }
-  std::size_t find_input(const std::string& name) const { return find(fold8_model_find_input, name); }
-  std::size_t find_output(const std::string& name) const { return find(fold8_model_find_output, name); }
+  std::size_t find_input(const std::string& name) const {
+    return find(fold8_model_find_input, name);
+  }
+  std::size_t find_output(const std::string& name) const {
+    return find(fold8_model_find_output, name);
+  }
   std::string target() const { return fold8_model_target(handle_.get()); }
   const fold8_model* handle() const { return handle_.get(); }
 
@@ -114,7 +154,8 @@ class Model {
     void operator()(fold8_model* m) const { fold8_model_release(m); }
   };
 
-  TensorInfo info(fold8_status (*get)(const fold8_model*, std::size_t, fold8_tensor_info*), std::size_t index) const {
+  TensorInfo info(fold8_status (*get)(const fold8_model*, std::size_t, fold8_tensor_info*),
+                  std::size_t index) const {
     fold8_tensor_info raw{};
     raw.struct_size = sizeof raw;
     check(get(handle_.get(), index, &raw));
@@ -130,7 +171,8 @@ class Model {
     t.zero_point = raw.zero_point;
     return t;
   }
-  std::size_t find(fold8_status (*get)(const fold8_model*, const char*, std::size_t*), const std::string& name) const {
+  std::size_t find(fold8_status (*get)(const fold8_model*, const char*, std::size_t*),
+                   const std::string& name) const {
     std::size_t index = 0;
     check(get(handle_.get(), name.c_str(), &index));
     return index;
@@ -140,10 +182,10 @@ class Model {
 };
 
 struct SessionOptions {
-  int threads = 1;                  // 0: every CPU this process may use
+  int threads = 1;  // 0: every CPU this process may use
   int plan_cache = 16;
   std::string engine = "fold8";
-  std::uint64_t memory_limit = 0;   // 0: 75 % of the physical memory
+  std::uint64_t memory_limit = 0;  // 0: 75 % of the physical memory
 };
 
 // An output; its data belongs to the session and is valid until the session's next run.
@@ -151,13 +193,16 @@ class Output {
  public:
   explicit Output(const fold8_tensor& tensor) : tensor_(tensor) {}
   fold8_dtype dtype() const { return tensor_.dtype; }
-  Span<const std::int64_t> dims() const { return {tensor_.dims, static_cast<std::size_t>(tensor_.rank)}; }
+  Span<const std::int64_t> dims() const {
+    return {tensor_.dims, static_cast<std::size_t>(tensor_.rank)};
+  }
   const void* data() const { return tensor_.data; }
   std::size_t bytes() const { return tensor_.bytes; }
   template <class T>
   Span<const T> as() const {
     if (ElementType<T>::value != tensor_.dtype)
-      throw Error(FOLD8_INVALID_ARGUMENT, std::string("the output is ") + fold8_dtype_name(tensor_.dtype) + ", not " +
+      throw Error(FOLD8_INVALID_ARGUMENT, std::string("the output is ") +
+                                              fold8_dtype_name(tensor_.dtype) + ", not " +
                                               fold8_dtype_name(ElementType<T>::value));
     return {static_cast<const T*>(tensor_.data), tensor_.bytes / sizeof(T)};
   }
@@ -191,12 +236,15 @@ class Session {
     std::size_t elements = 1;
     for (std::int64_t d : dims) elements *= static_cast<std::size_t>(d);
     if (elements != data.size())
-      throw Error(FOLD8_INVALID_ARGUMENT, "input " + std::to_string(index) + ": the shape has " + std::to_string(elements) +
-                                              " elements, the data " + std::to_string(data.size()));
+      throw Error(FOLD8_INVALID_ARGUMENT, "input " + std::to_string(index) + ": the shape has " +
+                                              std::to_string(elements) + " elements, the data " +
+                                              std::to_string(data.size()));
     set_input(index, ElementType<T>::value, dims, data.data());
   }
-  void set_input(std::size_t index, fold8_dtype dtype, Span<const std::int64_t> dims, const void* data) {
-    check(fold8_session_set_input(handle_.get(), index, dtype, static_cast<std::int32_t>(dims.size()), dims.data(), data));
+  void set_input(std::size_t index, fold8_dtype dtype, Span<const std::int64_t> dims,
+                 const void* data) {
+    check(fold8_session_set_input(handle_.get(), index, dtype,
+                                  static_cast<std::int32_t>(dims.size()), dims.data(), data));
   }
 
   void run() { check(fold8_session_run(handle_.get())); }

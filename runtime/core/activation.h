@@ -16,9 +16,9 @@ enum class Activation : std::uint8_t {
   sigmoid = 5,       // 1 / (1 + exp(-r))
   silu = 6,          // r * sigmoid(a * r)                      a = 1 by default
   tanh = 7,
-  gelu_erf = 8,      // 0.5 * r * (1 + erf(r * sqrt(1/2)))
-  gelu_tanh = 9,     // 0.5 * r * (1 + tanh(sqrt(2/pi) * (r + 0.044715 r^3)))
-  elu = 10,          // r < 0 ? a * (exp(r) - 1) : r
+  gelu_erf = 8,   // 0.5 * r * (1 + erf(r * sqrt(1/2)))
+  gelu_tanh = 9,  // 0.5 * r * (1 + tanh(sqrt(2/pi) * (r + 0.044715 r^3)))
+  elu = 10,       // r < 0 ? a * (exp(r) - 1) : r
 };
 
 }  // namespace fold8

@@ -1,4 +1,5 @@
-// Memory aligned to cache lines, with readable padding behind it so that vector tails may load past the end.
+// Memory aligned to cache lines, with readable padding behind it so that vector tails may load past
+// the end.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +12,9 @@ namespace fold8 {
 inline constexpr std::size_t kAlignment = 64;
 inline constexpr std::size_t kTailPadding = 64;
 
-inline constexpr std::size_t round_up(std::size_t n, std::size_t to) { return (n + to - 1) / to * to; }
+inline constexpr std::size_t round_up(std::size_t n, std::size_t to) {
+  return (n + to - 1) / to * to;
+}
 
 struct FreeBytes {
   void operator()(std::byte* p) const { std::free(p); }

@@ -59,11 +59,12 @@ struct ThreadPool::State {
   }
 };
 
-ThreadPool::ThreadPool(int threads) : threads_(std::max(1, threads)), state_(std::make_unique<State>()) {
+ThreadPool::ThreadPool(int threads)
+    : threads_(std::max(1, threads)), state_(std::make_unique<State>()) {
   try {
     for (int i = 1; i < threads_; ++i)
       state_->workers.emplace_back([s = state_.get(), i] { s->work(static_cast<std::size_t>(i)); });
-  } catch (...) {                       // the system gives no more threads: those that run must end first
+  } catch (...) {  // the system gives no more threads: those that run must end first
     state_->join_all();
     throw;
   }
@@ -73,7 +74,8 @@ ThreadPool::~ThreadPool() { state_->join_all(); }
 
 void ThreadPool::parallel_for(std::size_t n, std::size_t grain, RangeFn fn) {
   if (n == 0) return;
-  const std::size_t parts = std::clamp<std::size_t>(n / std::max<std::size_t>(grain, 1), 1, static_cast<std::size_t>(threads_));
+  const std::size_t parts = std::clamp<std::size_t>(n / std::max<std::size_t>(grain, 1), 1,
+                                                    static_cast<std::size_t>(threads_));
   if (parts == 1) return fn(0, n, 0);
   State& s = *state_;
   {
@@ -97,7 +99,8 @@ namespace {
 int cgroup_cpus() {
   std::string quota;
   double period = 0;
-  if (std::ifstream v2("/sys/fs/cgroup/cpu.max"); v2 >> quota >> period && quota != "max" && period > 0)
+  if (std::ifstream v2("/sys/fs/cgroup/cpu.max");
+      v2 >> quota >> period && quota != "max" && period > 0)
     return static_cast<int>(std::max(1.0, std::strtod(quota.c_str(), nullptr) / period + 0.5));
   double q = -1, p = 0;
   if (std::ifstream a("/sys/fs/cgroup/cpu/cpu.cfs_quota_us"); !(a >> q) || q <= 0) return 0;

@@ -34,7 +34,8 @@ Result<QuantParams> QuantParams::per_tensor(float scale, std::int32_t zero_point
   return q;
 }
 
-Result<QuantParams> QuantParams::per_channel(int axis, std::vector<float> scales, std::vector<std::int32_t> zero_points) {
+Result<QuantParams> QuantParams::per_channel(int axis, std::vector<float> scales,
+                                             std::vector<std::int32_t> zero_points) {
   FOLD8_CHECK_OK(check_scales(scales, zero_points));
   QuantParams q;
   q.granularity_ = Granularity::per_channel;
@@ -60,15 +61,20 @@ QuantParams QuantParams::per_token() {
 }
 
 bool QuantParams::has_zero_points() const {
-  return std::any_of(zero_points_.begin(), zero_points_.end(), [](std::int32_t z) { return z != 0; });
+  return std::any_of(zero_points_.begin(), zero_points_.end(),
+                     [](std::int32_t z) { return z != 0; });
 }
 
 std::string to_string(const QuantParams& q) {
   switch (q.granularity()) {
-    case Granularity::per_tensor: return "@(" + number(q.scale()) + "," + std::to_string(q.zero_point()) + ")";
-    case Granularity::per_channel: return "@channel(" + std::to_string(q.axis()) + ")";
-    case Granularity::per_group: return "@group(" + std::to_string(q.axis()) + "," + std::to_string(q.group()) + ")";
-    case Granularity::per_token: return "@token";
+    case Granularity::per_tensor:
+      return "@(" + number(q.scale()) + "," + std::to_string(q.zero_point()) + ")";
+    case Granularity::per_channel:
+      return "@channel(" + std::to_string(q.axis()) + ")";
+    case Granularity::per_group:
+      return "@group(" + std::to_string(q.axis()) + "," + std::to_string(q.group()) + ")";
+    case Granularity::per_token:
+      return "@token";
   }
   return "";
 }

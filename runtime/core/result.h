@@ -1,5 +1,6 @@
-// Errors as values. Code says who has to act, not where the problem was noticed; the message says what, where
-// (node, tensor, sample) and what to do. The library never prints, aborts or lets an exception cross its C ABI.
+// Errors as values. Code says who has to act, not where the problem was noticed; the message says
+// what, where (node, tensor, sample) and what to do. The library never prints, aborts or lets an
+// exception cross its C ABI.
 #pragma once
 
 #include <cstdlib>
@@ -12,11 +13,12 @@
 namespace fold8 {
 
 enum class Code {
-  invalid_argument,  // the caller: wrong shape, wrong dtype, missing input, bad option        (exit 2)
-  invalid_model,     // the model or the data contradicts itself or its format                 (exit 3)
-  unsupported,       // a valid model that fold8 cannot run: operator, domain, opset, CPU      (exit 4)
-  io,                // the operating system refused                                           (exit 5)
-  internal,          // fold8 broke its own promise                                            (exit 70)
+  invalid_argument,  // the caller: wrong shape, wrong dtype, missing input, bad option        (exit
+                     // 2)
+  invalid_model,  // the model or the data contradicts itself or its format                 (exit 3)
+  unsupported,    // a valid model that fold8 cannot run: operator, domain, opset, CPU      (exit 4)
+  io,             // the operating system refused                                           (exit 5)
+  internal,  // fold8 broke its own promise                                            (exit 70)
 };
 
 struct Error {
@@ -68,15 +70,15 @@ inline Error in_context(const std::string& where, Error e) {
 #define FOLD8_CONCAT(a, b) FOLD8_CONCAT_INNER(a, b)
 
 // FOLD8_TRY(auto w, load(path));  declares w, or returns the Error from the enclosing function.
-#define FOLD8_TRY(declaration, expression)                                        \
-  auto FOLD8_CONCAT(fold8_try_, __LINE__) = (expression);                         \
-  if (!FOLD8_CONCAT(fold8_try_, __LINE__).ok())                                   \
-    return std::move(FOLD8_CONCAT(fold8_try_, __LINE__)).error();                 \
+#define FOLD8_TRY(declaration, expression)                        \
+  auto FOLD8_CONCAT(fold8_try_, __LINE__) = (expression);         \
+  if (!FOLD8_CONCAT(fold8_try_, __LINE__).ok())                   \
+    return std::move(FOLD8_CONCAT(fold8_try_, __LINE__)).error(); \
   declaration = std::move(FOLD8_CONCAT(fold8_try_, __LINE__)).value()
 
 // FOLD8_CHECK_OK(status_expression);  returns the Error, if there is one.
-#define FOLD8_CHECK_OK(expression)                                        \
-  do {                                                                    \
-    auto fold8_status = (expression);                                     \
-    if (!fold8_status.ok()) return std::move(fold8_status).error();       \
+#define FOLD8_CHECK_OK(expression)                                  \
+  do {                                                              \
+    auto fold8_status = (expression);                               \
+    if (!fold8_status.ok()) return std::move(fold8_status).error(); \
   } while (false)

@@ -46,7 +46,8 @@ Dim floor_div(Dim a, Dim b) {
   return Dim(q);
 }
 
-Shape::Shape(std::initializer_list<Dim> dims) : Shape(std::span<const Dim>(dims.begin(), dims.size())) {}
+Shape::Shape(std::initializer_list<Dim> dims)
+    : Shape(std::span<const Dim>(dims.begin(), dims.size())) {}
 
 Shape::Shape(std::span<const Dim> dims) {
   assert(dims.size() <= kMaxRank);
@@ -136,12 +137,18 @@ std::optional<Shape> broadcast(const Shape& a, const Shape& b) {
   for (int i = 0; i < rank; ++i) {
     const int ia = i - (rank - a.rank()), ib = i - (rank - b.rank());
     const Dim x = ia < 0 ? Dim(1) : a[ia], y = ib < 0 ? Dim(1) : b[ib];
-    if (x.known() && x.value() == 1) out[i] = y;
-    else if (y.known() && y.value() == 1) out[i] = x;
-    else if (x.known() && y.known() && x.value() != y.value()) return std::nullopt;
-    else if (x.known()) out[i] = x;      // x > 1: the other one must be it, or 1
-    else if (y.known()) out[i] = y;
-    else out[i] = same(x, y) ? x : Dim::unknown();
+    if (x.known() && x.value() == 1)
+      out[i] = y;
+    else if (y.known() && y.value() == 1)
+      out[i] = x;
+    else if (x.known() && y.known() && x.value() != y.value())
+      return std::nullopt;
+    else if (x.known())
+      out[i] = x;  // x > 1: the other one must be it, or 1
+    else if (y.known())
+      out[i] = y;
+    else
+      out[i] = same(x, y) ? x : Dim::unknown();
   }
   return out;
 }

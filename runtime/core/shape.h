@@ -10,25 +10,35 @@
 
 namespace fold8 {
 
-// One extent, or one element of a shape tensor: a known integer, a named symbol ("batch"), or unknown.
-// Symbols are small numbers that index the names of the graph they belong to; two equal symbols are equal extents.
+// One extent, or one element of a shape tensor: a known integer, a named symbol ("batch"), or
+// unknown. Symbols are small numbers that index the names of the graph they belong to; two equal
+// symbols are equal extents.
 class Dim {
  public:
-  constexpr Dim() = default;                                   // unknown
+  constexpr Dim() = default;  // unknown
   constexpr Dim(std::int64_t value) : value_(value), kind_(Kind::known) {}
-  static constexpr Dim symbol(std::int32_t id) { Dim d; d.value_ = id; d.kind_ = Kind::symbol; return d; }
+  static constexpr Dim symbol(std::int32_t id) {
+    Dim d;
+    d.value_ = id;
+    d.kind_ = Kind::symbol;
+    return d;
+  }
   static constexpr Dim unknown() { return Dim(); }
 
   constexpr bool known() const { return kind_ == Kind::known; }
   constexpr bool is_symbol() const { return kind_ == Kind::symbol; }
-  constexpr std::int64_t value() const { return value_; }      // only if known()
-  constexpr std::int32_t symbol_id() const { return static_cast<std::int32_t>(value_); }  // only if is_symbol()
+  constexpr std::int64_t value() const { return value_; }  // only if known()
+  constexpr std::int32_t symbol_id() const {
+    return static_cast<std::int32_t>(value_);
+  }  // only if is_symbol()
 
   // Certainly the same extent: equal known values or equal symbols. Two unknowns are not.
   friend constexpr bool same(Dim a, Dim b) {
     return a.kind_ == b.kind_ && a.kind_ != Kind::unknown && a.value_ == b.value_;
   }
-  friend constexpr bool operator==(Dim a, Dim b) { return a.kind_ == b.kind_ && a.value_ == b.value_; }
+  friend constexpr bool operator==(Dim a, Dim b) {
+    return a.kind_ == b.kind_ && a.value_ == b.value_;
+  }
 
  private:
   enum class Kind : std::uint8_t { unknown, known, symbol };
@@ -36,13 +46,14 @@ class Dim {
   Kind kind_ = Kind::unknown;
 };
 
-// Arithmetic on extents: known op known is known; x+0, x*1, x-0, x/1 keep a symbol; all else is unknown.
+// Arithmetic on extents: known op known is known; x+0, x*1, x-0, x/1 keep a symbol; all else is
+// unknown.
 Dim operator+(Dim a, Dim b);
 Dim operator-(Dim a, Dim b);
 Dim operator*(Dim a, Dim b);
-Dim floor_div(Dim a, Dim b);   // b known and not 0, else unknown
+Dim floor_div(Dim a, Dim b);  // b known and not 0, else unknown
 
-class Shape {            // extents, outermost first
+class Shape {  // extents, outermost first
  public:
   static constexpr int kMaxRank = 8;
 
@@ -58,12 +69,12 @@ class Shape {            // extents, outermost first
   Dim back() const { return dims_[static_cast<std::size_t>(rank_ - 1)]; }
   std::span<const Dim> dims() const { return {dims_.data(), static_cast<std::size_t>(rank_)}; }
 
-  void push_back(Dim d);               // rank() < kMaxRank
-  void resize(int rank);               // new extents are unknown
+  void push_back(Dim d);  // rank() < kMaxRank
+  void resize(int rank);  // new extents are unknown
   void insert(int axis, Dim d);
   void erase(int axis);
 
-  bool known() const;                  // every extent is
+  bool known() const;  // every extent is
   // Product of the extents (1 for rank 0); nullopt if one is unknown or the product leaves int64.
   std::optional<std::int64_t> elements() const;
   std::int64_t count() const { return elements().value_or(0); }
@@ -83,7 +94,8 @@ std::string to_string(const Shape& shape, std::span<const std::string> symbols =
 // -rank <= axis < rank  =>  0 <= result < rank; nullopt otherwise.
 std::optional<int> normalize_axis(std::int64_t axis, int rank);
 
-// NumPy broadcasting of two shapes; nullopt if known extents clash. Symbol against 1 gives the symbol.
+// NumPy broadcasting of two shapes; nullopt if known extents clash. Symbol against 1 gives the
+// symbol.
 std::optional<Shape> broadcast(const Shape& a, const Shape& b);
 
 }  // namespace fold8

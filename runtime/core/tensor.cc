@@ -13,7 +13,8 @@ std::shared_ptr<Buffer> Buffer::allocate(std::size_t bytes) {
   return b;
 }
 
-std::shared_ptr<Buffer> Buffer::borrow(const void* data, std::size_t bytes, std::shared_ptr<const void> owner) {
+std::shared_ptr<Buffer> Buffer::borrow(const void* data, std::size_t bytes,
+                                       std::shared_ptr<const void> owner) {
   std::shared_ptr<Buffer> b(new Buffer());
   b->data_ = static_cast<const std::byte*>(data);
   b->size_ = bytes;
@@ -22,7 +23,8 @@ std::shared_ptr<Buffer> Buffer::borrow(const void* data, std::size_t bytes, std:
 }
 
 Tensor::Tensor(DType dtype, const Shape& shape)
-    : dtype_(dtype), shape_(shape),
+    : dtype_(dtype),
+      shape_(shape),
       buffer_(Buffer::allocate(static_cast<std::size_t>(shape.count()) * size_of(dtype))) {}
 
 }  // namespace fold8

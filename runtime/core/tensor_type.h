@@ -1,4 +1,5 @@
-// The type of a value: element type, shape, how integers stand for reals, and how elements lie in memory.
+// The type of a value: element type, shape, how integers stand for reals, and how elements lie in
+// memory.
 #pragma once
 
 #include <optional>
@@ -21,8 +22,8 @@ enum class Layout : std::uint8_t {
   depthwise_f32 = 5,  // weights for depthwise f32 convolution: runtime/kernels/pack.h
 };
 
-// u8 and s8 *may* carry quant parameters (a raw u8 picture is a tensor too). Quantization is part of the type, so
-// there is no QLinear beside Linear: same operator, other types.
+// u8 and s8 *may* carry quant parameters (a raw u8 picture is a tensor too). Quantization is part
+// of the type, so there is no QLinear beside Linear: same operator, other types.
 struct TensorType {
   DType dtype = DType::f32;
   Shape shape;

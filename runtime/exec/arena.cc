@@ -8,11 +8,13 @@ namespace fold8::exec {
 Packing pack(const std::vector<Lifetime>& buffers) {
   std::vector<std::size_t> by_size(buffers.size());
   std::iota(by_size.begin(), by_size.end(), std::size_t{0});
-  std::stable_sort(by_size.begin(), by_size.end(), [&](std::size_t a, std::size_t b) { return buffers[a].bytes > buffers[b].bytes; });
+  std::stable_sort(by_size.begin(), by_size.end(), [&](std::size_t a, std::size_t b) {
+    return buffers[a].bytes > buffers[b].bytes;
+  });
 
   Packing packing;
   packing.offsets.assign(buffers.size(), 0);
-  std::vector<std::size_t> placed;   // by offset
+  std::vector<std::size_t> placed;  // by offset
   for (std::size_t i : by_size) {
     const Lifetime& b = buffers[i];
     const std::size_t bytes = round_up(b.bytes, kAlignment);
@@ -20,13 +22,14 @@ Packing pack(const std::vector<Lifetime>& buffers) {
     for (std::size_t j : placed) {
       const Lifetime& other = buffers[j];
       if (other.last < b.first || b.last < other.first) continue;
-      if (packing.offsets[j] >= at + bytes) break;               // fits in the gap in front of it
+      if (packing.offsets[j] >= at + bytes) break;  // fits in the gap in front of it
       at = std::max(at, packing.offsets[j] + round_up(other.bytes, kAlignment));
     }
     packing.offsets[i] = at;
     packing.bytes = std::max(packing.bytes, at + bytes);
-    const auto place = std::upper_bound(placed.begin(), placed.end(), at,
-                                        [&](std::size_t offset, std::size_t j) { return offset < packing.offsets[j]; });
+    const auto place = std::upper_bound(
+        placed.begin(), placed.end(), at,
+        [&](std::size_t offset, std::size_t j) { return offset < packing.offsets[j]; });
     placed.insert(place, i);
   }
   return packing;

@@ -15,17 +15,18 @@ struct Lifetime {
 };
 
 struct Packing {
-  std::vector<std::size_t> offsets;   // of each buffer, multiples of 64
-  std::size_t bytes = 0;              // of the whole
+  std::vector<std::size_t> offsets;  // of each buffer, multiples of 64
+  std::size_t bytes = 0;             // of the whole
 };
 
-// Greedy by size: the largest buffer first, each at the lowest offset free during its life. Deterministic.
+// Greedy by size: the largest buffer first, each at the lowest offset free during its life.
+// Deterministic.
 Packing pack(const std::vector<Lifetime>& buffers);
 
 // Memory that only grows; what it held is lost when it does.
 class Arena {
  public:
-  std::byte* reserve(std::size_t bytes);       // throws std::bad_alloc
+  std::byte* reserve(std::size_t bytes);  // throws std::bad_alloc
   std::byte* data() const { return memory_.get(); }
   std::size_t bytes() const { return bytes_; }
 

@@ -10,11 +10,11 @@ struct Binding {
   const PlanOptions& options;
   Plan& plan;
   Segment segment;
-  std::vector<bool> needed;                // [values]: somebody reads the bytes
+  std::vector<bool> needed;  // [values]: somebody reads the bytes
 };
 
-// Types of the nodes from segment.begin on, up to the first that cannot be known yet (segment.end). Folds nodes whose
-// outputs are known integers.
+// Types of the nodes from segment.begin on, up to the first that cannot be known yet (segment.end).
+// Folds nodes whose outputs are known integers.
 Status infer_segment(Binding& b);
 
 // Which of the nodes run, in order: those whose outputs somebody reads as data.
@@ -33,7 +33,8 @@ std::string megabytes(std::size_t bytes);
 // Bytes of a value of this type, nullopt if they overflow.
 std::optional<std::size_t> bytes_of(const TensorType& type);
 
-// Operand i's elements are needed to know shapes, and planning knows them: the step does not read its bytes.
+// Operand i's elements are needed to know shapes, and planning knows them: the step does not read
+// its bytes.
 bool known_while_planning(const graph::Op& op, std::size_t i, const Facts& f);
 
 }  // namespace fold8::exec

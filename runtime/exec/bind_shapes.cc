@@ -22,15 +22,21 @@ std::shared_ptr<const Buffer> store(const ops::KnownInts& k) {
   return b;
 }
 
-// The bytes of a value whose elements are known; null if they are not, or its type is none that shapes are made of.
+// The bytes of a value whose elements are known; null if they are not, or its type is none that
+// shapes are made of.
 std::shared_ptr<const Buffer> fold(const Facts& f) {
-  if (!f.ints || !f.ints->all_known() || f.type.layout != Layout::plain || !f.type.shape.known()) return nullptr;
+  if (!f.ints || !f.ints->all_known() || f.type.layout != Layout::plain || !f.type.shape.known())
+    return nullptr;
   if (f.type.shape.count() != static_cast<std::int64_t>(f.ints->values.size())) return nullptr;
   switch (f.type.dtype) {
-    case DType::s64: return store<std::int64_t>(*f.ints);
-    case DType::s32: return store<std::int32_t>(*f.ints);
-    case DType::boolean: return store<std::uint8_t>(*f.ints);
-    default: return nullptr;
+    case DType::s64:
+      return store<std::int64_t>(*f.ints);
+    case DType::s32:
+      return store<std::int32_t>(*f.ints);
+    case DType::boolean:
+      return store<std::uint8_t>(*f.ints);
+    default:
+      return nullptr;
   }
 }
 
@@ -65,7 +71,8 @@ class SegmentInference {
       Facts& f = b_.plan.facts[at(v)];
       if (b_.plan.dynamic[at(v)] && b_.info.made_at[at(v)] >= b_.segment.begin) return false;
       if (!f.type.shape.known()) {
-        return in_context(describe(n), invalid_model("the shape " + to_string(f.type.shape) + " of '" + b_.info.g.value(v).name +
+        return in_context(describe(n), invalid_model("the shape " + to_string(f.type.shape) +
+                                                     " of '" + b_.info.g.value(v).name +
                                                      "' cannot be told from the inputs"));
       }
       if (b_.plan.dynamic[at(v)]) note_shape(v, f.type.shape);
@@ -111,8 +118,9 @@ class SegmentInference {
           return in_context(describe(n), invalid_model("the size of its output cannot be bounded"));
         set_dynamic(v);
       } else if (!f.type.shape.known()) {
-        return in_context(describe(n), invalid_model("the shape " + to_string(f.type.shape) + " of its output '" +
-                                                     b_.info.g.value(v).name + "' cannot be told from the inputs"));
+        return in_context(describe(n), invalid_model("the shape " + to_string(f.type.shape) +
+                                                     " of its output '" + b_.info.g.value(v).name +
+                                                     "' cannot be told from the inputs"));
       }
       if (auto bytes = fold(f)) {
         f.data = bytes->data();
@@ -136,7 +144,8 @@ class SegmentInference {
 std::optional<std::size_t> bytes_of(const TensorType& type) {
   const auto n = type.shape.elements();
   std::size_t bytes = 0;
-  if (!n || __builtin_mul_overflow(static_cast<std::size_t>(*n), size_of(type.dtype), &bytes)) return std::nullopt;
+  if (!n || __builtin_mul_overflow(static_cast<std::size_t>(*n), size_of(type.dtype), &bytes))
+    return std::nullopt;
   return bytes;
 }
 
@@ -161,7 +170,8 @@ std::vector<graph::NodeId> choose_nodes(Binding& b) {
     if (!runs) continue;
     nodes.push_back(id);
     for (std::size_t i = 0; i < n.inputs.size(); ++i)
-      if (n.inputs[i] != graph::kNoValue && !known_while_planning(n.op, i, b.plan.facts[at(n.inputs[i])]))
+      if (n.inputs[i] != graph::kNoValue &&
+          !known_while_planning(n.op, i, b.plan.facts[at(n.inputs[i])]))
         b.needed[at(n.inputs[i])] = true;
   }
   std::reverse(nodes.begin(), nodes.end());

@@ -16,7 +16,8 @@ Status prepare_control(Binding& b, graph::NodeId id, PlannedStep& step) {
   return ok_status();
 }
 
-Status prepare_with_engine(const graph::Op& op, const ops::PrepareContext& c, const Engine* engine, PlannedStep& step) {
+Status prepare_with_engine(const graph::Op& op, const ops::PrepareContext& c, const Engine* engine,
+                           PlannedStep& step) {
   if (engine != nullptr) {
     FOLD8_TRY(step.step, engine->prepare(op, c));
     if (step.step != nullptr) {
@@ -29,7 +30,7 @@ Status prepare_with_engine(const graph::Op& op, const ops::PrepareContext& c, co
 }
 
 Status prepare_operator(Binding& b, const graph::Node& n, PlannedStep& step) {
-  std::vector<TensorType> types;                    // stay put: reserved
+  std::vector<TensorType> types;  // stay put: reserved
   types.reserve(n.inputs.size() + n.outputs.size());
   ops::PrepareContext c;
   c.kernels = b.options.kernels;
@@ -71,8 +72,10 @@ Status check_sizes(const Binding& b, const graph::Node& n) {
     const TensorType t = planned_type(b.plan.facts[at(v)]);
     const auto bytes = bytes_of(t);
     if (!bytes || *bytes > b.options.memory_limit)
-      return invalid_argument("tensor '" + b.info.g.value(v).name + "' would be " + std::string(name(t.dtype)) + to_string(t.shape) +
-                              ", more than the limit of " + megabytes(b.options.memory_limit) + "; run smaller inputs");
+      return invalid_argument("tensor '" + b.info.g.value(v).name + "' would be " +
+                              std::string(name(t.dtype)) + to_string(t.shape) +
+                              ", more than the limit of " + megabytes(b.options.memory_limit) +
+                              "; run smaller inputs");
   }
   return ok_status();
 }
@@ -104,7 +107,8 @@ Status prepare_step(Binding& b, graph::NodeId id) {
   }
   for (const auto* list : {&step.inputs, &step.outputs})
     for (graph::ValueId v : *list)
-      if (v != graph::kNoValue) step.bytes += bytes_of(planned_type(b.plan.facts[at(v)])).value_or(0);
+      if (v != graph::kNoValue)
+        step.bytes += bytes_of(planned_type(b.plan.facts[at(v)])).value_or(0);
   b.segment.steps.push_back(std::move(step));
   return ok_status();
 }

@@ -14,7 +14,7 @@ constexpr int kBodyPlans = 16;
 
 Result<std::unique_ptr<Executor>> make_body(const graph::Graph& body, const PlanOptions& options) {
   PlanOptions nested = options;
-  nested.controls = nullptr;                 // each executor has its own
+  nested.controls = nullptr;  // each executor has its own
   FOLD8_TRY(std::vector<graph::NodeId> order, body.topological_order());
   return std::make_unique<Executor>(body, std::move(order), nested, kBodyPlans);
 }
@@ -23,16 +23,20 @@ Result<std::unique_ptr<Executor>> make_body(const graph::Graph& body, const Plan
 Status check_inputs(const graph::Graph& body, std::span<const TensorView> inputs) {
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const graph::Value& v = body.value(body.inputs[i]);
-    if (inputs[i].data == nullptr) return invalid_model("input '" + v.name + "' of its body is absent");
+    if (inputs[i].data == nullptr)
+      return invalid_model("input '" + v.name + "' of its body is absent");
     if (inputs[i].dtype != v.type.dtype || inputs[i].shape.rank() != v.type.shape.rank())
-      return invalid_model("input '" + v.name + "' of its body is " + std::string(name(inputs[i].dtype)) + to_string(inputs[i].shape) +
-                           ", expected " + std::string(name(v.type.dtype)) + to_string(v.type.shape));
+      return invalid_model("input '" + v.name + "' of its body is " +
+                           std::string(name(inputs[i].dtype)) + to_string(inputs[i].shape) +
+                           ", expected " + std::string(name(v.type.dtype)) +
+                           to_string(v.type.shape));
   }
   return ok_status();
 }
 
 Result<bool> condition(const TensorView& t) {
-  if (t.dtype != DType::boolean || t.shape.count() != 1) return invalid_model("its condition is not one bool");
+  if (t.dtype != DType::boolean || t.shape.count() != 1)
+    return invalid_model("its condition is not one bool");
   return *static_cast<const std::uint8_t*>(t.data) != 0;
 }
 
@@ -71,8 +75,11 @@ class Stacked {
   }
   Status add(const TensorView& t, std::size_t limit) {
     if (count_ == 0) shape_ = t.shape;
-    if (!(t.shape == shape_)) return invalid_model("a stacked output is " + to_string(t.shape) + ", before it was " + to_string(shape_));
-    if (t.bytes() > limit || bytes_.size() > limit - t.bytes()) return invalid_argument("a stacked output outgrows the memory limit");
+    if (!(t.shape == shape_))
+      return invalid_model("a stacked output is " + to_string(t.shape) + ", before it was " +
+                           to_string(shape_));
+    if (t.bytes() > limit || bytes_.size() > limit - t.bytes())
+      return invalid_argument("a stacked output outgrows the memory limit");
     const auto* p = static_cast<const std::byte*>(t.data);
     bytes_.insert(bytes_.end(), p, p + t.bytes());
     ++count_;
@@ -83,14 +90,16 @@ class Stacked {
     for (int a = 0; a < shape.rank(); ++a)
       if (!shape[a].known()) shape[a] = Dim(0);
     const auto outer = static_cast<std::size_t>(shape.count(0, axis_));
-    const std::size_t inner = static_cast<std::size_t>(shape.count(axis_, shape.rank())) * size_of(item_.dtype);
+    const std::size_t inner =
+        static_cast<std::size_t>(shape.count(axis_, shape.rank())) * size_of(item_.dtype);
     const auto n = static_cast<std::size_t>(count_);
     shape.insert(axis_, Dim(count_));
     TensorView out{item_.dtype, shape, memory_.reserve(bytes_.size()), Layout::plain};
     auto* to = static_cast<std::byte*>(out.data);
     for (std::size_t i = 0; i < n && inner > 0; ++i)
       for (std::size_t o = 0; o < outer; ++o)
-        std::memcpy(to + (o * n + (reversed_ ? n - 1 - i : i)) * inner, bytes_.data() + (i * outer + o) * inner, inner);
+        std::memcpy(to + (o * n + (reversed_ ? n - 1 - i : i)) * inner,
+                    bytes_.data() + (i * outer + o) * inner, inner);
     return out;
   }
 
@@ -106,7 +115,8 @@ class Stacked {
 
 class IfStep final : public ControlStep {
  public:
-  static Result<std::unique_ptr<ControlStep>> make(const graph::If& op, const PlanOptions& options) {
+  static Result<std::unique_ptr<ControlStep>> make(const graph::If& op,
+                                                   const PlanOptions& options) {
     auto step = std::make_unique<IfStep>();
     FOLD8_TRY(step->then_, make_body(*op.then_branch, options));
     FOLD8_TRY(step->else_, make_body(*op.else_branch, options));
@@ -129,7 +139,8 @@ class IfStep final : public ControlStep {
 
 class LoopStep final : public ControlStep {
  public:
-  static Result<std::unique_ptr<ControlStep>> make(const graph::Node& n, const graph::Loop& op, const PlanOptions& options) {
+  static Result<std::unique_ptr<ControlStep>> make(const graph::Node& n, const graph::Loop& op,
+                                                   const PlanOptions& options) {
     auto step = std::make_unique<LoopStep>();
     FOLD8_TRY(step->body_, make_body(*op.body, options));
     step->op_ = op;
@@ -147,14 +158,17 @@ class LoopStep final : public ControlStep {
     }
     const std::size_t n = carried_.size();
     for (std::size_t i = 0; i < n; ++i) {
-      if (inputs[2 + i].data == nullptr) return invalid_model("carried value " + std::to_string(i) + " is absent");
+      if (inputs[2 + i].data == nullptr)
+        return invalid_model("carried value " + std::to_string(i) + " is absent");
       carried_[i].set(inputs[2 + i]);
     }
-    for (std::size_t o = 0; o < stacked_.size(); ++o) stacked_[o].begin(op_.body->type(op_.body->outputs[1 + n + o]), 0, false);
+    for (std::size_t o = 0; o < stacked_.size(); ++o)
+      stacked_[o].begin(op_.body->type(op_.body->outputs[1 + n + o]), 0, false);
     arguments_.assign(inputs.begin(), inputs.end());
     for (std::int64_t i = 0; go && i < trips; ++i) {
       if (i >= kMaxIterations && inputs[0].data == nullptr)
-        return invalid_model("does not end: " + std::to_string(kMaxIterations) + " iterations without a trip count");
+        return invalid_model("does not end: " + std::to_string(kMaxIterations) +
+                             " iterations without a trip count");
       FOLD8_TRY(go, iterate(i));
     }
     for (std::size_t i = 0; i < n; ++i) outputs[i] = carried_[i].view();
@@ -182,7 +196,8 @@ class LoopStep final : public ControlStep {
     const std::vector<TensorView>& y = body_->outputs();
     FOLD8_TRY(const bool go, condition(y[0]));
     for (std::size_t c = 0; c < n; ++c) carried_[c].set(y[1 + c]);
-    for (std::size_t o = 0; o < stacked_.size(); ++o) FOLD8_CHECK_OK(stacked_[o].add(y[1 + n + o], limit_));
+    for (std::size_t o = 0; o < stacked_.size(); ++o)
+      FOLD8_CHECK_OK(stacked_[o].add(y[1 + n + o], limit_));
     return go;
   }
 
@@ -198,7 +213,8 @@ class LoopStep final : public ControlStep {
 
 class ScanStep final : public ControlStep {
  public:
-  static Result<std::unique_ptr<ControlStep>> make(const graph::Node& n, const graph::Scan& op, const PlanOptions& options) {
+  static Result<std::unique_ptr<ControlStep>> make(const graph::Node& n, const graph::Scan& op,
+                                                   const PlanOptions& options) {
     auto step = std::make_unique<ScanStep>();
     FOLD8_TRY(step->body_, make_body(*op.body, options));
     step->op_ = op;
@@ -236,9 +252,12 @@ class ScanStep final : public ControlStep {
     for (std::size_t i = 0; i < shape_.scanned; ++i) {
       const Shape& s = inputs[states_.size() + i].shape;
       const auto axis = normalize_axis(shape_.input_axis(i), s.rank());
-      if (!axis) return invalid_model("input axis " + std::to_string(shape_.input_axis(i)) + " is out of range");
+      if (!axis)
+        return invalid_model("input axis " + std::to_string(shape_.input_axis(i)) +
+                             " is out of range");
       if (length >= 0 && s.extent(*axis) != length)
-        return invalid_model("its scan inputs have lengths " + std::to_string(length) + " and " + std::to_string(s.extent(*axis)));
+        return invalid_model("its scan inputs have lengths " + std::to_string(length) + " and " +
+                             std::to_string(s.extent(*axis)));
       length = s.extent(*axis);
       axes_.push_back(*axis);
     }
@@ -249,14 +268,18 @@ class ScanStep final : public ControlStep {
   static void take(const TensorView& from, int axis, std::int64_t index, Carried& slice) {
     const auto outer = static_cast<std::size_t>(from.shape.count(0, axis));
     const auto extent = static_cast<std::size_t>(from.shape.extent(axis));
-    const std::size_t inner = static_cast<std::size_t>(from.shape.count(axis + 1, from.shape.rank())) * size_of(from.dtype);
+    const std::size_t inner =
+        static_cast<std::size_t>(from.shape.count(axis + 1, from.shape.rank())) *
+        size_of(from.dtype);
     TensorView item = from;
     item.shape.erase(axis);
-    slice.set(TensorView{from.dtype, item.shape, from.data, from.layout});   // sizes the memory; the bytes follow
+    slice.set(TensorView{from.dtype, item.shape, from.data,
+                         from.layout});  // sizes the memory; the bytes follow
     auto* to = static_cast<std::byte*>(slice.view().data);
     const auto* x = static_cast<const std::byte*>(from.data);
     for (std::size_t o = 0; o < outer && inner > 0; ++o)
-      std::memcpy(to + o * inner, x + (o * extent + static_cast<std::size_t>(index)) * inner, inner);
+      std::memcpy(to + o * inner, x + (o * extent + static_cast<std::size_t>(index)) * inner,
+                  inner);
   }
 
   Status iterate(std::span<const TensorView> inputs, std::int64_t i, std::int64_t length) {
@@ -269,7 +292,8 @@ class ScanStep final : public ControlStep {
     FOLD8_CHECK_OK(check_inputs(*op_.body, arguments_));
     FOLD8_CHECK_OK(body_->run(arguments_));
     for (std::size_t s = 0; s < n; ++s) states_[s].set(body_->outputs()[s]);
-    for (std::size_t o = 0; o < stacked_.size(); ++o) FOLD8_CHECK_OK(stacked_[o].add(body_->outputs()[n + o], limit_));
+    for (std::size_t o = 0; o < stacked_.size(); ++o)
+      FOLD8_CHECK_OK(stacked_[o].add(body_->outputs()[n + o], limit_));
     return ok_status();
   }
 
@@ -285,8 +309,10 @@ class ScanStep final : public ControlStep {
 
 }  // namespace
 
-Result<std::unique_ptr<ControlStep>> make_control_step(const graph::Node& n, const PlanOptions& options) {
-  if (auto s = check_control_flow(n); !s.ok()) return in_context("node '" + n.name + "'", std::move(s).error());
+Result<std::unique_ptr<ControlStep>> make_control_step(const graph::Node& n,
+                                                       const PlanOptions& options) {
+  if (auto s = check_control_flow(n); !s.ok())
+    return in_context("node '" + n.name + "'", std::move(s).error());
   if (const auto* op = std::get_if<graph::If>(&n.op)) return IfStep::make(*op, options);
   if (const auto* op = std::get_if<graph::Loop>(&n.op)) return LoopStep::make(n, *op, options);
   return ScanStep::make(n, std::get<graph::Scan>(n.op), options);

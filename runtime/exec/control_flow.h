@@ -20,6 +20,7 @@ class ControlStep {
   virtual Status run(std::span<const TensorView> inputs, std::span<TensorView> outputs) = 0;
 };
 
-Result<std::unique_ptr<ControlStep>> make_control_step(const graph::Node& n, const PlanOptions& options);
+Result<std::unique_ptr<ControlStep>> make_control_step(const graph::Node& n,
+                                                       const PlanOptions& options);
 
 }  // namespace fold8::exec

@@ -15,7 +15,8 @@ constexpr const char* kOnednnLibrary = "libfold8_onednn.so";
 // The folder of the library or program this code is in: engines are installed beside it.
 std::string own_folder() {
   Dl_info info{};
-  if (::dladdr(reinterpret_cast<const void*>(&own_folder), &info) == 0 || info.dli_fname == nullptr) return "";
+  if (::dladdr(reinterpret_cast<const void*>(&own_folder), &info) == 0 || info.dli_fname == nullptr)
+    return "";
   const std::string path = info.dli_fname;
   const std::size_t slash = path.rfind('/');
   return slash == std::string::npos ? "" : path.substr(0, slash + 1);
@@ -26,17 +27,20 @@ void* open_library(const std::string& name) {
   const std::string folder = own_folder();
   if (!folder.empty())
     for (const char* beside : {"", "../lib/"})
-      if (void* handle = ::dlopen((folder + beside + name).c_str(), RTLD_NOW | RTLD_LOCAL)) return handle;
-  return ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);      // the loader's own paths
+      if (void* handle = ::dlopen((folder + beside + name).c_str(), RTLD_NOW | RTLD_LOCAL))
+        return handle;
+  return ::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);  // the loader's own paths
 }
 
 Result<const Engine*> load(const char* library) {
   void* handle = open_library(library);
   if (handle == nullptr)
-    return unsupported("engine 'onednn' is not installed (" + std::string(::dlerror()) + "); use engine 'fold8'");
+    return unsupported("engine 'onednn' is not installed (" + std::string(::dlerror()) +
+                       "); use engine 'fold8'");
   const auto* entry = static_cast<const EngineEntry*>(::dlsym(handle, "fold8_engine_entry"));
   if (entry == nullptr || entry->abi == nullptr || std::string(entry->abi) != kEngineAbi)
-    return unsupported(std::string(library) + " belongs to another build of fold8; install both from the same one");
+    return unsupported(std::string(library) +
+                       " belongs to another build of fold8; install both from the same one");
   FOLD8_TRY(const kernels::Target* target, kernels::select_target());
   return entry->create(*target);
 }
@@ -45,7 +49,8 @@ Result<const Engine*> load(const char* library) {
 
 Result<const Engine*> find_engine(const std::string& name) {
   if (name == "fold8") return static_cast<const Engine*>(nullptr);
-  if (name != "onednn") return invalid_argument("unknown engine '" + name + "'; engines are fold8, onednn");
+  if (name != "onednn")
+    return invalid_argument("unknown engine '" + name + "'; engines are fold8, onednn");
   static std::mutex mutex;
   static const Engine* loaded = nullptr;
   const std::lock_guard lock(mutex);

@@ -13,7 +13,8 @@ namespace {
 
 std::size_t at(graph::ValueId v) { return static_cast<std::size_t>(v); }
 
-// Kernels may load up to kTailPadding bytes past the end of a tensor. Bytes on the page of the last byte are there.
+// Kernels may load up to kTailPadding bytes past the end of a tensor. Bytes on the page of the last
+// byte are there.
 bool usable_in_place(const TensorView& t) {
   const auto begin = reinterpret_cast<std::uintptr_t>(t.data);
   if (t.bytes() == 0) return t.data != nullptr;
@@ -36,9 +37,13 @@ std::size_t default_memory_limit() {
   return static_cast<std::size_t>(pages) / 4 * 3 * static_cast<std::size_t>(page);
 }
 
-Executor::Executor(const graph::Graph& g, std::vector<graph::NodeId> order, const PlanOptions& options, int plan_cache)
-    : info_(g, std::move(order)), options_(options), plan_cache_(static_cast<std::size_t>(std::max(plan_cache, 1))),
-      staged_inputs_(g.inputs.size()), staged_outputs_(g.outputs.size()) {
+Executor::Executor(const graph::Graph& g, std::vector<graph::NodeId> order,
+                   const PlanOptions& options, int plan_cache)
+    : info_(g, std::move(order)),
+      options_(options),
+      plan_cache_(static_cast<std::size_t>(std::max(plan_cache, 1))),
+      staged_inputs_(g.inputs.size()),
+      staged_outputs_(g.outputs.size()) {
   options_.controls = &controls_;
 }
 
@@ -51,13 +56,15 @@ Status Executor::run(std::span<const TensorView> inputs) {
     if (!status.ok()) forget_current();
     return status;
   } catch (...) {
-    forget_current();                          // half a plan must not be found again
+    forget_current();  // half a plan must not be found again
     throw;
   }
 }
 
 Plan& Executor::find_plan(std::span<const TensorView> inputs) {
-  const auto hit = std::find_if(plans_.begin(), plans_.end(), [&](const auto& p) { return same_shapes(p->input_shapes, inputs); });
+  const auto hit = std::find_if(plans_.begin(), plans_.end(), [&](const auto& p) {
+    return same_shapes(p->input_shapes, inputs);
+  });
   if (hit != plans_.end()) {
     std::rotate(plans_.begin(), hit, hit + 1);
     return *plans_.front();
@@ -78,7 +85,8 @@ void Executor::forget_current() {
 Status Executor::run_plan(std::span<const TensorView> inputs) {
   set_inputs(inputs);
   for (std::size_t s = 0;; ++s) {
-    if (s > 0 && s < current_->segments.size() && !still_bound(*current_, current_->segments[s])) drop_segments(info_, *current_, s);
+    if (s > 0 && s < current_->segments.size() && !still_bound(*current_, current_->segments[s]))
+      drop_segments(info_, *current_, s);
     if (s == current_->segments.size()) {
       if (current_->complete()) break;
       FOLD8_CHECK_OK(bind_next_segment(info_, options_, *current_));
@@ -108,7 +116,8 @@ void Executor::set_inputs(std::span<const TensorView> inputs) {
 void Executor::locate(std::size_t index) {
   const Segment& s = current_->segments[index];
   std::byte* base = arenas_[index].reserve(s.arena_bytes);
-  for (const auto& [v, bytes] : s.folded) current_->data[at(v)] = const_cast<std::byte*>(bytes->data());
+  for (const auto& [v, bytes] : s.folded)
+    current_->data[at(v)] = const_cast<std::byte*>(bytes->data());
   for (const auto& [v, offset] : s.placed) current_->data[at(v)] = base + offset;
   for (const auto& [v, source] : s.aliases) current_->data[at(v)] = current_->data[at(source)];
 }
@@ -121,7 +130,9 @@ Status Executor::run_segment(std::size_t index) {
     if (profile_) {
       const auto start = std::chrono::steady_clock::now();
       FOLD8_CHECK_OK(run_step(step, arenas_[index].data() + step.scratch_offset));
-      step.microseconds = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
+      step.microseconds =
+          std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start)
+              .count();
     } else {
       FOLD8_CHECK_OK(run_step(step, arenas_[index].data() + step.scratch_offset));
     }
@@ -164,7 +175,8 @@ Status Executor::run_operator(PlannedStep& step, std::byte* scratch) {
 
 Status Executor::take_shape(graph::ValueId v, const std::optional<Shape>& reported) {
   Facts& f = current_->facts[at(v)];
-  if (!reported || !reported->known()) return internal_error("'" + info_.g.value(v).name + "' has no shape after running");
+  if (!reported || !reported->known())
+    return internal_error("'" + info_.g.value(v).name + "' has no shape after running");
   if (f.bound && reported->count() > f.bound->count())
     return internal_error("'" + info_.g.value(v).name + "' is larger than its bound");
   f.type.shape = *reported;
@@ -173,7 +185,8 @@ Status Executor::take_shape(graph::ValueId v, const std::optional<Shape>& report
 
 Status Executor::run_control(PlannedStep& step) {
   control_inputs_.clear();
-  for (graph::ValueId v : step.inputs) control_inputs_.push_back(v == graph::kNoValue ? TensorView{} : view(v));
+  for (graph::ValueId v : step.inputs)
+    control_inputs_.push_back(v == graph::kNoValue ? TensorView{} : view(v));
   control_outputs_.assign(step.outputs.size(), TensorView{});
   FOLD8_CHECK_OK(step.control->run(control_inputs_, control_outputs_));
   for (std::size_t o = 0; o < step.outputs.size(); ++o) {
@@ -182,8 +195,8 @@ Status Executor::run_control(PlannedStep& step) {
     Facts& f = current_->facts[at(v)];
     const TensorView& got = control_outputs_[o];
     if (got.dtype != f.type.dtype || got.layout != f.type.layout)
-      return invalid_model("'" + info_.g.value(v).name + "' is " + std::string(name(got.dtype)) + ", declared as " +
-                           std::string(name(f.type.dtype)));
+      return invalid_model("'" + info_.g.value(v).name + "' is " + std::string(name(got.dtype)) +
+                           ", declared as " + std::string(name(f.type.dtype)));
     f.type.shape = got.shape;
     current_->data[at(v)] = got.data;
   }
@@ -221,8 +234,8 @@ void Executor::hand_over_outputs() {
 
 TensorView Executor::find(graph::ValueId v) const {
   if (current_ == nullptr) return {};
-  const bool lives = options_.keep_all || info_.g.is_constant(v) || info_.is_input[at(v)] || info_.last_use[at(v)] == kForever ||
-                     current_->facts[at(v)].data != nullptr;
+  const bool lives = options_.keep_all || info_.g.is_constant(v) || info_.is_input[at(v)] ||
+                     info_.last_use[at(v)] == kForever || current_->facts[at(v)].data != nullptr;
   if (!lives || !current_->facts[at(v)].type.shape.known()) return {};
   return view(v);
 }

@@ -1,4 +1,5 @@
-// Runs one graph: plans by input shape, arenas, inputs and outputs at the border. Session adds checks for people.
+// Runs one graph: plans by input shape, arenas, inputs and outputs at the border. Session adds
+// checks for people.
 #pragma once
 
 #include <functional>
@@ -14,7 +15,8 @@ class Executor {
   using Tap = std::function<Status(graph::ValueId, const TensorView&)>;
 
   // The graph must outlive the executor.
-  Executor(const graph::Graph& g, std::vector<graph::NodeId> order, const PlanOptions& options, int plan_cache);
+  Executor(const graph::Graph& g, std::vector<graph::NodeId> order, const PlanOptions& options,
+           int plan_cache);
 
   // Inputs have the graph's dtypes and ranks, in any layout that copy_tensor() knows.
   Status run(std::span<const TensorView> inputs);
@@ -47,12 +49,12 @@ class Executor {
   ControlSteps controls_;
   PlanOptions options_;
   std::size_t plan_cache_;
-  std::vector<std::unique_ptr<Plan>> plans_;      // most recently used first
+  std::vector<std::unique_ptr<Plan>> plans_;  // most recently used first
   Plan* current_ = nullptr;
-  std::vector<Arena> arenas_;                     // of each segment
+  std::vector<Arena> arenas_;  // of each segment
   std::vector<Arena> staged_inputs_, staged_outputs_;
   std::vector<TensorView> outputs_;
-  std::vector<void*> step_inputs_, step_outputs_; // operands of the running step
+  std::vector<void*> step_inputs_, step_outputs_;  // operands of the running step
   std::vector<std::optional<Shape>> step_shapes_;
   std::vector<TensorView> control_inputs_, control_outputs_;
   Tap tap_;

@@ -11,7 +11,8 @@ std::size_t at(graph::ValueId v) { return static_cast<std::size_t>(v); }
 void fill_unknown(Shape& inferred, const Shape& declared) {
   if (inferred.rank() != declared.rank()) return;
   for (int a = 0; a < inferred.rank(); ++a)
-    if (!inferred[a].known() && (declared[a].known() || declared[a].is_symbol()) && !inferred[a].is_symbol())
+    if (!inferred[a].known() && (declared[a].known() || declared[a].is_symbol()) &&
+        !inferred[a].is_symbol())
       inferred[a] = declared[a];
 }
 
@@ -60,13 +61,16 @@ bool is_control_flow(const graph::Op& op) {
          std::holds_alternative<graph::Scan>(op);
 }
 
-std::string describe(const graph::Node& n) { return "node '" + n.name + "' (" + graph::display_name(n.op) + ")"; }
+std::string describe(const graph::Node& n) {
+  return "node '" + n.name + "' (" + graph::display_name(n.op) + ")";
+}
 
 Status infer_node(const graph::Graph& g, graph::NodeId id, std::vector<Facts>& facts) {
   const graph::Node& n = g.node(id);
   for (graph::ValueId v : n.inputs)
     if (v != graph::kNoValue && !facts[at(v)].has_type)
-      return in_context(describe(n), invalid_model("the type of its operand '" + g.value(v).name + "' is not known"));
+      return in_context(describe(n), invalid_model("the type of its operand '" + g.value(v).name +
+                                                   "' is not known"));
   ops::InferContext c = make_context(n, facts);
   if (auto s = ops::infer(n.op, c); !s.ok()) return in_context(describe(n), std::move(s).error());
   for (std::size_t o = 0; o < n.outputs.size(); ++o) {

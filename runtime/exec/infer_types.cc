@@ -31,8 +31,9 @@ Shape common(const Shape& a, const Shape& b) {
 }
 
 // Types the inputs of a body from the operands; `types` may hold null (keep what is declared).
-Result<std::shared_ptr<const graph::Graph>> typed_body(const std::shared_ptr<const graph::Graph>& body,
-                                                       const std::vector<std::optional<TensorType>>& types) {
+Result<std::shared_ptr<const graph::Graph>> typed_body(
+    const std::shared_ptr<const graph::Graph>& body,
+    const std::vector<std::optional<TensorType>>& types) {
   auto copy = std::make_shared<graph::Graph>(*body);
   for (std::size_t i = 0; i < types.size() && i < copy->inputs.size(); ++i) {
     graph::Value& input = copy->value(copy->inputs[i]);
@@ -46,7 +47,8 @@ Result<std::shared_ptr<const graph::Graph>> typed_body(const std::shared_ptr<con
 
 class ControlInference {
  public:
-  ControlInference(graph::Graph& g, graph::NodeId n, std::vector<Facts>& facts) : node_(g.node(n)), facts_(facts) {}
+  ControlInference(graph::Graph& g, graph::NodeId n, std::vector<Facts>& facts)
+      : node_(g.node(n)), facts_(facts) {}
 
   Status run() {
     FOLD8_CHECK_OK(check_control_flow(node_));
@@ -64,13 +66,13 @@ class ControlInference {
   void set_output(std::size_t o, TensorType type) {
     if (node_.outputs[o] == graph::kNoValue) return;
     Facts& f = facts_[at(node_.outputs[o])];
-    if (f.has_type && f.type.shape.rank() == type.shape.rank()) return;   // declared
+    if (f.has_type && f.type.shape.rank() == type.shape.rank()) return;  // declared
     f.type = std::move(type);
     f.has_type = true;
   }
   static TensorType output_of(const graph::Graph& body, std::size_t o) {
     TensorType t = foreign(body.type(body.outputs[o]));
-    t.layout = Layout::plain;                       // graph outputs are handed over in plain layout
+    t.layout = Layout::plain;  // graph outputs are handed over in plain layout
     return t;
   }
 
@@ -82,8 +84,9 @@ class ControlInference {
     for (std::size_t o = 0; o < node_.outputs.size(); ++o) {
       TensorType a = output_of(*op.then_branch, o);
       const TensorType b = output_of(*op.else_branch, o);
-      if (a.dtype != b.dtype) return invalid_model("output " + std::to_string(o) + " is " + std::string(name(a.dtype)) +
-                                                   " in one branch, " + std::string(name(b.dtype)) + " in the other");
+      if (a.dtype != b.dtype)
+        return invalid_model("output " + std::to_string(o) + " is " + std::string(name(a.dtype)) +
+                             " in one branch, " + std::string(name(b.dtype)) + " in the other");
       a.shape = common(a.shape, b.shape);
       set_output(o, std::move(a));
     }
@@ -99,9 +102,11 @@ class ControlInference {
   }
 
   Status infer(graph::Loop& op) {
-    std::vector<std::optional<TensorType>> types = {TensorType{DType::s64, Shape{}}, TensorType{DType::boolean, Shape{}}};
+    std::vector<std::optional<TensorType>> types = {TensorType{DType::s64, Shape{}},
+                                                    TensorType{DType::boolean, Shape{}}};
     const auto carried_count = static_cast<std::size_t>(op.carried);
-    for (std::size_t i = 2; i < node_.inputs.size(); ++i) types.push_back(i - 2 < carried_count ? carried(i) : operand(i));
+    for (std::size_t i = 2; i < node_.inputs.size(); ++i)
+      types.push_back(i - 2 < carried_count ? carried(i) : operand(i));
     FOLD8_TRY(op.body, typed_body(op.body, types));
     for (std::size_t o = 0; o < node_.outputs.size(); ++o) {
       TensorType t = output_of(*op.body, o + 1);
@@ -121,7 +126,9 @@ class ControlInference {
       auto t = i < s.states ? carried(i) : operand(i);
       if (t && i >= s.states && i < s.states + s.scanned) {
         const auto axis = normalize_axis(s.input_axis(i - s.states), t->shape.rank());
-        if (!axis) return invalid_model("input axis " + std::to_string(s.input_axis(i - s.states)) + " is out of range");
+        if (!axis)
+          return invalid_model("input axis " + std::to_string(s.input_axis(i - s.states)) +
+                               " is out of range");
         t->shape.erase(*axis);
       }
       types.push_back(std::move(t));
@@ -132,7 +139,9 @@ class ControlInference {
       if (o >= s.states) {
         FOLD8_CHECK_OK(check_stackable(t));
         const auto axis = normalize_axis(s.output_axis(o - s.states), t.shape.rank() + 1);
-        if (!axis) return invalid_model("output axis " + std::to_string(s.output_axis(o - s.states)) + " is out of range");
+        if (!axis)
+          return invalid_model("output axis " + std::to_string(s.output_axis(o - s.states)) +
+                               " is out of range");
         t.shape.insert(*axis, Dim::unknown());
       }
       set_output(o, std::move(t));
@@ -141,7 +150,9 @@ class ControlInference {
   }
 
   static Status check_stackable(const TensorType& t) {
-    return t.shape.rank() < Shape::kMaxRank ? ok_status() : Status(unsupported("stacked outputs of rank above 8"));
+    return t.shape.rank() < Shape::kMaxRank
+               ? ok_status()
+               : Status(unsupported("stacked outputs of rank above 8"));
   }
 
   graph::Node& node_;

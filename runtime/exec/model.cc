@@ -29,7 +29,8 @@ Status verify_all(const graph::Graph& g) {
 Result<std::shared_ptr<const Model>> Model::make(graph::Graph g, std::size_t file_bytes) {
   FOLD8_CHECK_OK(verify_all(g));
   for (graph::ValueId v : g.inputs)
-    if (!g.value(v).has_type) return invalid_model("graph input '" + g.value(v).name + "' has no type");
+    if (!g.value(v).has_type)
+      return invalid_model("graph input '" + g.value(v).name + "' has no type");
   FOLD8_CHECK_OK(check_packed(g));
   FOLD8_CHECK_OK(infer_types(g));
   std::shared_ptr<Model> model(new Model());

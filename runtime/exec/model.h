@@ -11,14 +11,15 @@
 
 namespace fold8::exec {
 
-enum class Verify { header, full };        // full also reads every byte of the weights
+enum class Verify { header, full };  // full also reads every byte of the weights
 
 class Model {
  public:
   // Maps a .f8 file read-only; weights are used as they lie.
-  static Result<std::shared_ptr<const Model>> load(const std::string& path, Verify verify = Verify::header);
-  // A graph in memory (calibration, tests, reports): must verify() and be packed as emit does (or wholly plain:
-  // operators accept plain weights too and pack them in prepare()).
+  static Result<std::shared_ptr<const Model>> load(const std::string& path,
+                                                   Verify verify = Verify::header);
+  // A graph in memory (calibration, tests, reports): must verify() and be packed as emit does (or
+  // wholly plain: operators accept plain weights too and pack them in prepare()).
   static Result<std::shared_ptr<const Model>> from_graph(graph::Graph g);
 
   const graph::Graph& graph() const { return graph_; }
@@ -36,8 +37,8 @@ class Model {
   std::size_t file_bytes_ = 0;
 };
 
-// Fills the types of all values that have none (and refines shapes) from the graph's inputs, symbolically.
-// Errors name node and operand. Idempotent.
+// Fills the types of all values that have none (and refines shapes) from the graph's inputs,
+// symbolically. Errors name node and operand. Idempotent.
 Status infer_types(graph::Graph& g);
 
 }  // namespace fold8::exec

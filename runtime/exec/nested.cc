@@ -3,14 +3,15 @@
 namespace fold8::exec {
 namespace {
 
-Status check_body(const std::shared_ptr<const graph::Graph>& body, const char* which, std::size_t inputs, std::size_t outputs) {
+Status check_body(const std::shared_ptr<const graph::Graph>& body, const char* which,
+                  std::size_t inputs, std::size_t outputs) {
   if (body == nullptr) return invalid_model(std::string("has no ") + which);
   if (body->inputs.size() != inputs)
-    return invalid_model(std::string(which) + " takes " + std::to_string(body->inputs.size()) + " inputs, the node gives " +
-                         std::to_string(inputs));
+    return invalid_model(std::string(which) + " takes " + std::to_string(body->inputs.size()) +
+                         " inputs, the node gives " + std::to_string(inputs));
   if (body->outputs.size() != outputs)
-    return invalid_model(std::string(which) + " gives " + std::to_string(body->outputs.size()) + " outputs, the node needs " +
-                         std::to_string(outputs));
+    return invalid_model(std::string(which) + " gives " + std::to_string(body->outputs.size()) +
+                         " outputs, the node needs " + std::to_string(outputs));
   return ok_status();
 }
 
@@ -25,17 +26,19 @@ Status check_control_flow(const graph::Node& n) {
   }
   if (const auto* op = std::get_if<graph::Loop>(&n.op)) {
     if (in < 2) return invalid_model("has " + std::to_string(in) + " inputs, expected 2 or more");
-    if (op->carried < 0 || static_cast<std::size_t>(op->carried) > in - 2 || static_cast<std::size_t>(op->carried) > out)
-      return invalid_model("carries " + std::to_string(op->carried) + " values, but has " + std::to_string(in) + " inputs and " +
-                           std::to_string(out) + " outputs");
+    if (op->carried < 0 || static_cast<std::size_t>(op->carried) > in - 2 ||
+        static_cast<std::size_t>(op->carried) > out)
+      return invalid_model("carries " + std::to_string(op->carried) + " values, but has " +
+                           std::to_string(in) + " inputs and " + std::to_string(out) + " outputs");
     return check_body(op->body, "body", in, out + 1);
   }
   const auto& op = std::get<graph::Scan>(n.op);
-  if (op.scan_inputs < 1 || static_cast<std::size_t>(op.scan_inputs) > in) return invalid_model("has no scan inputs");
+  if (op.scan_inputs < 1 || static_cast<std::size_t>(op.scan_inputs) > in)
+    return invalid_model("has no scan inputs");
   const ScanShape s = scan_shape(n, op);
   if (op.output_axes.size() > out || s.states + s.scanned > in)
-    return invalid_model("has " + std::to_string(in) + " inputs for " + std::to_string(s.states) + " states and " +
-                         std::to_string(s.scanned) + " scan inputs");
+    return invalid_model("has " + std::to_string(in) + " inputs for " + std::to_string(s.states) +
+                         " states and " + std::to_string(s.scanned) + " scan inputs");
   return check_body(op.body, "body", in, out);
 }
 

@@ -13,8 +13,11 @@ std::size_t at(graph::ValueId v) { return static_cast<std::size_t>(v); }
 }  // namespace
 
 GraphInfo::GraphInfo(const graph::Graph& graph, std::vector<graph::NodeId> execution_order)
-    : g(graph), order(std::move(execution_order)), last_use(at(graph.value_count()), -1),
-      made_at(at(graph.value_count()), -1), is_input(at(graph.value_count()), false) {
+    : g(graph),
+      order(std::move(execution_order)),
+      last_use(at(graph.value_count()), -1),
+      made_at(at(graph.value_count()), -1),
+      is_input(at(graph.value_count()), false) {
   for (std::size_t p = 0; p < order.size(); ++p) {
     const graph::Node& n = g.node(order[p]);
     for (graph::ValueId v : n.inputs)
@@ -37,14 +40,16 @@ std::size_t Plan::arena_bytes() const {
 std::unique_ptr<Plan> start_plan(const GraphInfo& info, std::vector<Shape> input_shapes) {
   auto plan = std::make_unique<Plan>();
   plan->facts = initial_facts(info.g);
-  for (std::size_t i = 0; i < input_shapes.size(); ++i) plan->facts[at(info.g.inputs[i])].type.shape = input_shapes[i];
+  for (std::size_t i = 0; i < input_shapes.size(); ++i)
+    plan->facts[at(info.g.inputs[i])].type.shape = input_shapes[i];
   plan->input_shapes = std::move(input_shapes);
   const std::size_t values = at(info.g.value_count());
   plan->data.assign(values, nullptr);
   plan->dynamic.assign(values, false);
   plan->writable.assign(values, false);
   for (graph::ValueId v = 0; v < info.g.value_count(); ++v)
-    if (info.g.is_constant(v)) plan->data[at(v)] = const_cast<std::byte*>(info.g.value(v).constant->data());
+    if (info.g.is_constant(v))
+      plan->data[at(v)] = const_cast<std::byte*>(info.g.value(v).constant->data());
   return plan;
 }
 
@@ -80,7 +85,9 @@ bool still_bound(const Plan& plan, const Segment& segment) {
   for (const auto& [v, shape] : segment.read_shapes)
     if (!(plan.facts[at(v)].type.shape == shape)) return false;
   for (const auto& [v, bytes] : segment.read_data)
-    if (plan.data[at(v)] == nullptr || std::memcmp(plan.data[at(v)], bytes->data(), bytes->size()) != 0) return false;
+    if (plan.data[at(v)] == nullptr ||
+        std::memcmp(plan.data[at(v)], bytes->data(), bytes->size()) != 0)
+      return false;
   return true;
 }
 

@@ -1,7 +1,8 @@
 // A plan: the steps of a graph for given input shapes, and where every value lies.
 //
-// A plan is a list of segments. A segment ends in front of an operator whose shapes depend on data that an earlier step
-// computes (NonZero, a body of If or Loop, a Reshape to computed extents); the next one binds when that data is there.
+// A plan is a list of segments. A segment ends in front of an operator whose shapes depend on data
+// that an earlier step computes (NonZero, a body of If or Loop, a Reshape to computed extents); the
+// next one binds when that data is there.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +24,9 @@ struct GraphInfo {
   explicit GraphInfo(const graph::Graph& graph, std::vector<graph::NodeId> execution_order);
   const graph::Graph& g;
   std::vector<graph::NodeId> order;
-  std::vector<int> last_use;               // [values]: position in `order` of the last reader; kForever for graph outputs
-  std::vector<int> made_at;                // [values]: position of the producer; -1 for inputs and constants
+  std::vector<int>
+      last_use;  // [values]: position in `order` of the last reader; kForever for graph outputs
+  std::vector<int> made_at;  // [values]: position of the producer; -1 for inputs and constants
   std::vector<bool> is_input;
 };
 inline constexpr int kForever = INT32_MAX;
@@ -35,42 +37,44 @@ struct PlanOptions {
   const kernels::KernelTable* kernels = nullptr;
   ThreadPool* pool = nullptr;
   ControlSteps* controls = nullptr;
-  const Engine* engine = nullptr;          // null: fold8's own kernels only
-  bool keep_all = false;                   // every value has memory of its own
-  std::size_t memory_limit = 0;            // bytes a plan may need
+  const Engine* engine = nullptr;  // null: fold8's own kernels only
+  bool keep_all = false;           // every value has memory of its own
+  std::size_t memory_limit = 0;    // bytes a plan may need
 };
 
 struct PlannedStep {
   graph::NodeId node = graph::kNoNode;
-  std::unique_ptr<ops::Step> step;         // null for control flow
-  ControlStep* control = nullptr;          // owned by PlanOptions.controls: bodies keep their plans
+  std::unique_ptr<ops::Step> step;  // null for control flow
+  ControlStep* control = nullptr;   // owned by PlanOptions.controls: bodies keep their plans
   std::vector<graph::ValueId> inputs, outputs;
-  std::string_view engine = "fold8";       // who prepared it
+  std::string_view engine = "fold8";  // who prepared it
   std::size_t scratch_offset = 0;
-  bool reports_shapes = false;             // an output's extent is known only after running
-  bool idle = false;                       // all outputs are empty
-  std::size_t bytes = 0;                   // read and written
-  double microseconds = 0;                 // of the last run, if profiled
+  bool reports_shapes = false;  // an output's extent is known only after running
+  bool idle = false;            // all outputs are empty
+  std::size_t bytes = 0;        // read and written
+  double microseconds = 0;      // of the last run, if profiled
 };
 
 struct Segment {
-  int begin = 0, end = 0;                                            // positions in GraphInfo::order
+  int begin = 0, end = 0;  // positions in GraphInfo::order
   std::vector<PlannedStep> steps;
   std::size_t arena_bytes = 0;
-  std::vector<std::pair<graph::ValueId, std::size_t>> placed;        // offsets in the segment's arena
-  std::vector<std::pair<graph::ValueId, graph::ValueId>> aliases;    // value, the one whose bytes it is
-  std::vector<std::pair<graph::ValueId, std::shared_ptr<const Buffer>>> folded;   // elements known without running
+  std::vector<std::pair<graph::ValueId, std::size_t>> placed;  // offsets in the segment's arena
+  std::vector<std::pair<graph::ValueId, graph::ValueId>>
+      aliases;  // value, the one whose bytes it is
+  std::vector<std::pair<graph::ValueId, std::shared_ptr<const Buffer>>>
+      folded;  // elements known without running
   // What the binding depends on beyond the plan's input shapes; it holds while they are the same.
   std::vector<std::pair<graph::ValueId, Shape>> read_shapes;
   std::vector<std::pair<graph::ValueId, std::shared_ptr<const Buffer>>> read_data;
 };
 
 struct Plan {
-  std::vector<Shape> input_shapes;         // the key
-  std::vector<Facts> facts;                // with numbers for extents, as far as segments are bound
-  std::vector<void*> data;                 // [values]: where each lies in the current run; null: nowhere
-  std::vector<bool> dynamic;               // [values]: the shape comes from a step, each run anew
-  std::vector<bool> writable;              // [values]: lies in an arena of ours
+  std::vector<Shape> input_shapes;  // the key
+  std::vector<Facts> facts;         // with numbers for extents, as far as segments are bound
+  std::vector<void*> data;          // [values]: where each lies in the current run; null: nowhere
+  std::vector<bool> dynamic;        // [values]: the shape comes from a step, each run anew
+  std::vector<bool> writable;       // [values]: lies in an arena of ours
   std::vector<Segment> segments;
   bool complete() const;
   std::size_t arena_bytes() const;
@@ -79,7 +83,8 @@ struct Plan {
 // A plan without segments. Types of inputs are the graph's with `input_shapes`.
 std::unique_ptr<Plan> start_plan(const GraphInfo& info, std::vector<Shape> input_shapes);
 
-// Binds the segment that begins where the last one ends. Values of earlier segments have data in plan.data.
+// Binds the segment that begins where the last one ends. Values of earlier segments have data in
+// plan.data.
 Status bind_next_segment(const GraphInfo& info, const PlanOptions& options, Plan& plan);
 
 // Forgets segments [from, ..) and what their binding found out.

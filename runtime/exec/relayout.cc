@@ -16,21 +16,28 @@ void transpose(const void* from, void* to, std::size_t outer, std::size_t rows, 
       for (std::size_t c = 0; c < cols; ++c) y[c * rows + r] = x[r * cols + c];
 }
 
-void transpose(std::size_t element, const void* from, void* to, std::size_t outer, std::size_t rows, std::size_t cols) {
+void transpose(std::size_t element, const void* from, void* to, std::size_t outer, std::size_t rows,
+               std::size_t cols) {
   switch (element) {
-    case 1: return transpose<std::uint8_t>(from, to, outer, rows, cols);
-    case 2: return transpose<std::uint16_t>(from, to, outer, rows, cols);
-    case 4: return transpose<std::uint32_t>(from, to, outer, rows, cols);
-    default: return transpose<std::uint64_t>(from, to, outer, rows, cols);
+    case 1:
+      return transpose<std::uint8_t>(from, to, outer, rows, cols);
+    case 2:
+      return transpose<std::uint16_t>(from, to, outer, rows, cols);
+    case 4:
+      return transpose<std::uint32_t>(from, to, outer, rows, cols);
+    default:
+      return transpose<std::uint64_t>(from, to, outer, rows, cols);
   }
 }
 
-// Bits of a NaN: exponent all ones and a fraction that is not 0, i.e. above infinity without its sign.
+// Bits of a NaN: exponent all ones and a fraction that is not 0, i.e. above infinity without its
+// sign.
 template <class Bits>
 void canonicalize(void* data, std::size_t n, Bits infinity, Bits nan) {
   constexpr Bits kMagnitude = static_cast<Bits>(~Bits{0}) >> 1;
   Bits* p = static_cast<Bits*>(data);
-  for (std::size_t i = 0; i < n; ++i) p[i] = static_cast<Bits>(p[i] & kMagnitude) > infinity ? nan : p[i];
+  for (std::size_t i = 0; i < n; ++i)
+    p[i] = static_cast<Bits>(p[i] & kMagnitude) > infinity ? nan : p[i];
 }
 
 }  // namespace
@@ -43,20 +50,27 @@ void copy_tensor(const TensorView& from, const TensorView& to) {
     std::memcpy(to.data, from.data, bytes);
     return;
   }
-  const auto batch = static_cast<std::size_t>(from.shape.extent(0)), channels = static_cast<std::size_t>(from.shape.extent(1));
+  const auto batch = static_cast<std::size_t>(from.shape.extent(0)),
+             channels = static_cast<std::size_t>(from.shape.extent(1));
   const auto space = static_cast<std::size_t>(from.shape.count(2, rank));
   const bool to_plain = to.layout == Layout::plain;
-  transpose(size_of(from.dtype), from.data, to.data, batch, to_plain ? space : channels, to_plain ? channels : space);
+  transpose(size_of(from.dtype), from.data, to.data, batch, to_plain ? space : channels,
+            to_plain ? channels : space);
 }
 
 void canonicalize_nans(const TensorView& t) {
   const auto n = static_cast<std::size_t>(t.shape.count());
   switch (t.dtype) {
-    case DType::f32: return canonicalize<std::uint32_t>(t.data, n, 0x7f800000u, 0x7fc00000u);
-    case DType::f64: return canonicalize<std::uint64_t>(t.data, n, 0x7ff0000000000000u, 0x7ff8000000000000u);
-    case DType::f16: return canonicalize<std::uint16_t>(t.data, n, 0x7c00, 0x7e00);
-    case DType::bf16: return canonicalize<std::uint16_t>(t.data, n, 0x7f80, 0x7fc0);
-    default: return;
+    case DType::f32:
+      return canonicalize<std::uint32_t>(t.data, n, 0x7f800000u, 0x7fc00000u);
+    case DType::f64:
+      return canonicalize<std::uint64_t>(t.data, n, 0x7ff0000000000000u, 0x7ff8000000000000u);
+    case DType::f16:
+      return canonicalize<std::uint16_t>(t.data, n, 0x7c00, 0x7e00);
+    case DType::bf16:
+      return canonicalize<std::uint16_t>(t.data, n, 0x7f80, 0x7fc0);
+    default:
+      return;
   }
 }
 

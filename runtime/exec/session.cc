@@ -14,19 +14,25 @@ std::string describe(DType dtype, const Shape& shape, const graph::Graph& g) {
 }
 
 // Known extents as declared, equal symbols equal.
-Status check_shape(const graph::Graph& g, const Shape& declared, const Shape& given, std::vector<std::int64_t>& symbols) {
+Status check_shape(const graph::Graph& g, const Shape& declared, const Shape& given,
+                   std::vector<std::int64_t>& symbols) {
   if (given.rank() != declared.rank())
-    return invalid_argument("has rank " + std::to_string(given.rank()) + ", expected " + std::to_string(declared.rank()));
+    return invalid_argument("has rank " + std::to_string(given.rank()) + ", expected " +
+                            std::to_string(declared.rank()));
   for (int a = 0; a < given.rank(); ++a) {
-    if (!given[a].known() || given.extent(a) < 0) return invalid_argument("axis " + std::to_string(a) + " has no extent");
+    if (!given[a].known() || given.extent(a) < 0)
+      return invalid_argument("axis " + std::to_string(a) + " has no extent");
     if (declared[a].known() && declared.extent(a) != given.extent(a))
-      return invalid_argument("axis " + std::to_string(a) + " is " + std::to_string(given.extent(a)) + ", expected " +
+      return invalid_argument("axis " + std::to_string(a) + " is " +
+                              std::to_string(given.extent(a)) + ", expected " +
                               std::to_string(declared.extent(a)));
     if (!declared[a].is_symbol()) continue;
     std::int64_t& seen = symbols[static_cast<std::size_t>(declared[a].symbol_id())];
     if (seen >= 0 && seen != given.extent(a))
-      return invalid_argument("axis " + std::to_string(a) + " ('" + g.symbols[static_cast<std::size_t>(declared[a].symbol_id())] +
-                              "') is " + std::to_string(given.extent(a)) + ", another input has " + std::to_string(seen));
+      return invalid_argument("axis " + std::to_string(a) + " ('" +
+                              g.symbols[static_cast<std::size_t>(declared[a].symbol_id())] +
+                              "') is " + std::to_string(given.extent(a)) + ", another input has " +
+                              std::to_string(seen));
     seen = given.extent(a);
   }
   if (!given.elements()) return invalid_argument("has too many elements");
@@ -44,19 +50,23 @@ struct Session::Impl {
   Status check(const std::vector<TensorView>& inputs) {
     const graph::Graph& g = model->graph();
     if (inputs.size() != g.inputs.size())
-      return invalid_argument("the model has " + std::to_string(g.inputs.size()) + " inputs, " + std::to_string(inputs.size()) + " were given");
+      return invalid_argument("the model has " + std::to_string(g.inputs.size()) + " inputs, " +
+                              std::to_string(inputs.size()) + " were given");
     symbols.assign(g.symbols.size(), -1);
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const graph::Value& v = g.value(g.inputs[i]);
       if (auto s = check_input(v, inputs[i]); !s.ok())
-        return invalid_argument("input '" + v.name + "' (" + describe(v.type.dtype, v.type.shape, g) + "): " + s.error().message);
+        return invalid_argument("input '" + v.name + "' (" +
+                                describe(v.type.dtype, v.type.shape, g) +
+                                "): " + s.error().message);
     }
     return ok_status();
   }
 
   Status check_input(const graph::Value& v, const TensorView& t) {
     if (t.dtype != v.type.dtype)
-      return invalid_argument("was given as " + std::string(name(t.dtype)) + ", expected " + std::string(name(v.type.dtype)));
+      return invalid_argument("was given as " + std::string(name(t.dtype)) + ", expected " +
+                              std::string(name(v.type.dtype)));
     FOLD8_CHECK_OK(check_shape(model->graph(), v.type.shape, t.shape, symbols));
     if (t.layout != Layout::plain) return invalid_argument("must be in plain layout");
     if (t.data == nullptr && t.shape.count() > 0) return invalid_argument("has no data");
@@ -67,10 +77,12 @@ struct Session::Impl {
 Session::Session() = default;
 Session::~Session() = default;
 
-Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const Model> model, SessionOptions options) {
+Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const Model> model,
+                                                 SessionOptions options) {
   if (model == nullptr) return invalid_argument("no model");
   if (options.threads < 0 || options.threads > kMaxThreads)
-    return invalid_argument("threads is " + std::to_string(options.threads) + ", expected 0 (all CPUs) to " + std::to_string(kMaxThreads));
+    return invalid_argument("threads is " + std::to_string(options.threads) +
+                            ", expected 0 (all CPUs) to " + std::to_string(kMaxThreads));
   try {
     PlanOptions plan;
     FOLD8_TRY(plan.engine, find_engine(options.engine));
@@ -83,7 +95,8 @@ Result<std::unique_ptr<Session>> Session::create(std::shared_ptr<const Model> mo
     plan.pool = s.pool.get();
     plan.keep_all = options.keep_all;
     plan.memory_limit = options.memory_limit == 0 ? default_memory_limit() : options.memory_limit;
-    s.executor = std::make_unique<Executor>(s.model->graph(), s.model->order(), plan, options.plan_cache);
+    s.executor =
+        std::make_unique<Executor>(s.model->graph(), s.model->order(), plan, options.plan_cache);
     return session;
   } catch (const std::bad_alloc&) {
     return io_error("out of memory while creating a session");
@@ -108,10 +121,13 @@ const std::vector<TensorView>& Session::outputs() const { return impl_->executor
 
 Result<Tensor> Session::value(graph::ValueId v) const {
   const graph::Graph& g = impl_->model->graph();
-  if (v < 0 || v >= g.value_count()) return invalid_argument("value " + std::to_string(v) + " does not exist");
+  if (v < 0 || v >= g.value_count())
+    return invalid_argument("value " + std::to_string(v) + " does not exist");
   const TensorView t = impl_->executor->find(v);
   if (t.data == nullptr)
-    return invalid_argument("'" + g.value(v).name + "' is not there: nothing was run, or its memory was used again (keep_all)");
+    return invalid_argument(
+        "'" + g.value(v).name +
+        "' is not there: nothing was run, or its memory was used again (keep_all)");
   if (t.layout != Layout::plain && t.layout != Layout::channels_last)
     return unsupported("'" + g.value(v).name + "' is packed for the kernels");
   Tensor copy(t.dtype, t.shape);
@@ -131,8 +147,9 @@ std::vector<StepProfile> Session::profile() const {
     for (const PlannedStep& step : segment.steps) {
       if (step.idle) continue;
       const graph::Node& n = g.node(step.node);
-      steps.push_back({step.node, n.name, graph::display_name(n.op), std::string(step.engine), step.microseconds,
-                       step.step != nullptr ? step.step->macs() : 0, step.bytes});
+      steps.push_back({step.node, n.name, graph::display_name(n.op), std::string(step.engine),
+                       step.microseconds, step.step != nullptr ? step.step->macs() : 0,
+                       step.bytes});
     }
   return steps;
 }

@@ -17,41 +17,46 @@ struct SessionOptions {
   int threads = 1;               // 0: usable_cpus()
   std::string engine = "fold8";  // or "onednn": the second engine, loaded on demand
   int plan_cache = 16;           // shapes remembered (LRU)
-  bool keep_all = false;         // no buffer is reused: every value can be read after run() (reports, --dump)
+  bool keep_all =
+      false;  // no buffer is reused: every value can be read after run() (reports, --dump)
   std::size_t memory_limit = 0;  // bytes one plan may need; 0: 75 % of the physical memory
 };
 
-// Called after each operator with each of its outputs (calibration, reports). Data is valid during the call.
+// Called after each operator with each of its outputs (calibration, reports). Data is valid during
+// the call.
 using Tap = std::function<Status(graph::ValueId, const TensorView&)>;
 
 struct StepProfile {
   graph::NodeId node;
   std::string name, op;
-  std::string engine;            // who ran it: "fold8", "onednn"
-  double microseconds = 0;       // of the last run
+  std::string engine;       // who ran it: "fold8", "onednn"
+  double microseconds = 0;  // of the last run
   double macs = 0;
-  std::size_t bytes = 0;         // read and written
+  std::size_t bytes = 0;  // read and written
 };
 
 class Session {
  public:
-  static Result<std::unique_ptr<Session>> create(std::shared_ptr<const Model> model, SessionOptions options = {});
+  static Result<std::unique_ptr<Session>> create(std::shared_ptr<const Model> model,
+                                                 SessionOptions options = {});
   ~Session();
 
   const Model& model() const;
-  // Inputs in the graph's order, plain layout; checked against the model (rank, known extents, dtype; equal symbols must
-  // be equal extents). Errors name the input, what was given and what is expected. Without keep_all, aligned inputs are
-  // read where they lie: they must stay as long as value() is asked for them.
+  // Inputs in the graph's order, plain layout; checked against the model (rank, known extents,
+  // dtype; equal symbols must be equal extents). Errors name the input, what was given and what is
+  // expected. Without keep_all, aligned inputs are read where they lie: they must stay as long as
+  // value() is asked for them.
   Status run(const std::vector<TensorView>& inputs);
   // Outputs of the last run, in the graph's order, plain layout; valid until the next run.
   const std::vector<TensorView>& outputs() const;
-  // Any value of the last run, in plain layout (keep_all, or graph inputs/outputs/constants); copies.
+  // Any value of the last run, in plain layout (keep_all, or graph inputs/outputs/constants);
+  // copies.
   Result<Tensor> value(graph::ValueId v) const;
 
   void set_tap(Tap tap);
   void enable_profile(bool on);
   std::vector<StepProfile> profile() const;
-  std::size_t arena_bytes() const;         // of the current plan
+  std::size_t arena_bytes() const;  // of the current plan
 
  private:
   Session();

@@ -64,20 +64,24 @@ int write_all(int fd, const char* data, std::size_t bytes) {
   return 0;
 }
 
-// Devices and FIFOs are written to, never replaced: `-o /dev/null` as root must not turn it into a file. A FIFO that
-// nobody reads is an error, not a wait without end.
+// Devices and FIFOs are written to, never replaced: `-o /dev/null` as root must not turn it into a
+// file. A FIFO that nobody reads is an error, not a wait without end.
 Status write_through(const std::string& path, std::span<const Piece> pieces) {
   FileDescriptor fd(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC));
   if (fd.get() < 0) return os_error("open", path, errno);
-  if (const int flags = ::fcntl(fd.get(), F_GETFL); flags >= 0) (void)::fcntl(fd.get(), F_SETFL, flags & ~O_NONBLOCK);
+  if (const int flags = ::fcntl(fd.get(), F_GETFL); flags >= 0)
+    (void)::fcntl(fd.get(), F_SETFL, flags & ~O_NONBLOCK);
   for (const Piece& p : pieces)
-    if (const int e = write_all(fd.get(), static_cast<const char*>(p.data), p.bytes)) return os_error("write", path, e);
+    if (const int e = write_all(fd.get(), static_cast<const char*>(p.data), p.bytes))
+      return os_error("write", path, e);
   return fd.close() == 0 ? ok_status() : Status(os_error("close", path, errno));
 }
 
-// Where a path leads once symbolic links are followed (the link stays a link); the path itself if it leads nowhere yet.
+// Where a path leads once symbolic links are followed (the link stays a link); the path itself if
+// it leads nowhere yet.
 std::string resolved(const std::string& path) {
-  const std::unique_ptr<char, decltype(&std::free)> real(::realpath(path.c_str(), nullptr), &std::free);
+  const std::unique_ptr<char, decltype(&std::free)> real(::realpath(path.c_str(), nullptr),
+                                                         &std::free);
   return real ? std::string(real.get()) : path;
 }
 
@@ -86,7 +90,8 @@ std::string folder_of(const std::string& path) {
   return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
 }
 
-// A new file beside `path` with the mode any new file gets (mkstemp would make it private). -1: errno says why.
+// A new file beside `path` with the mode any new file gets (mkstemp would make it private). -1:
+// errno says why.
 int open_beside(const std::string& path, std::string& temporary) {
   static std::atomic<unsigned> counter{0};
   for (int attempt = 0; attempt < 100; ++attempt) {
@@ -106,7 +111,7 @@ Mapping::~Mapping() {
 Result<std::shared_ptr<const Mapping>> map_file(const std::string& path) {
   FileDescriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (fd.get() < 0) return os_error("open", path, errno);
-  struct stat info{};
+  struct stat info {};
   if (::fstat(fd.get(), &info) != 0) return os_error("read", path, errno);
   if (!S_ISREG(info.st_mode)) return io_error("'" + path + "' is not a regular file");
   if (info.st_size == 0) return invalid_model("'" + path + "' is empty");
@@ -121,7 +126,7 @@ Result<std::shared_ptr<const Mapping>> map_file(const std::string& path) {
 
 Status write_pieces(const std::string& given, std::span<const Piece> pieces) {
   const std::string path = resolved(given);
-  struct stat info{};
+  struct stat info {};
   if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
     if (S_ISDIR(info.st_mode)) return io_error("cannot write '" + given + "': it is a folder");
     return write_through(path, pieces);
@@ -132,12 +137,15 @@ Status write_pieces(const std::string& given, std::span<const Piece> pieces) {
   if (fd.get() < 0) return os_error("create a temporary file for", path, errno);
   RemoveOnExit remove(temporary.c_str());
   for (const Piece& p : pieces)
-    if (const int e = write_all(fd.get(), static_cast<const char*>(p.data), p.bytes)) return os_error("write", path, e);
+    if (const int e = write_all(fd.get(), static_cast<const char*>(p.data), p.bytes))
+      return os_error("write", path, e);
   if (::fsync(fd.get()) != 0) return os_error("sync", path, errno);
   if (fd.close() != 0) return os_error("close", path, errno);
-  if (::rename(temporary.c_str(), path.c_str()) != 0) return os_error("rename a temporary file to", path, errno);
+  if (::rename(temporary.c_str(), path.c_str()) != 0)
+    return os_error("rename a temporary file to", path, errno);
   remove.keep();
-  // The rename itself is durable once its folder is synced; some file systems refuse that, which loses nothing.
+  // The rename itself is durable once its folder is synced; some file systems refuse that, which
+  // loses nothing.
   FileDescriptor parent(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (parent.get() >= 0) (void)::fsync(parent.get());
   return ok_status();

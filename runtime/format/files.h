@@ -27,6 +27,6 @@ struct Piece {
   const void* data = nullptr;
   std::size_t bytes = 0;
 };
-Status write_pieces(const std::string& path, std::span<const Piece> pieces);   // as write_atomically
+Status write_pieces(const std::string& path, std::span<const Piece> pieces);  // as write_atomically
 
 }  // namespace fold8::format

@@ -8,7 +8,8 @@
 namespace fold8::format {
 
 Status Budget::take(std::size_t bytes) {
-  if (bytes > left_) return invalid_model("the graph section repeats its parts more often than a writer would");
+  if (bytes > left_)
+    return invalid_model("the graph section repeats its parts more often than a writer would");
   left_ -= bytes;
   return ok_status();
 }
@@ -19,10 +20,13 @@ namespace {
 constexpr std::uint8_t kLayoutCount = static_cast<std::uint8_t>(Layout::depthwise_f32) + 1;
 
 Error newer(const std::string& what) {
-  return unsupported("written by a newer fold8: " + what + "; update fold8 or convert the model again");
+  return unsupported("written by a newer fold8: " + what +
+                     "; update fold8 or convert the model again");
 }
 
-std::string text_of(const flatbuffers::String* s) { return s == nullptr ? std::string() : s->str(); }
+std::string text_of(const flatbuffers::String* s) {
+  return s == nullptr ? std::string() : s->str();
+}
 std::string_view view_of(const flatbuffers::String* s) {
   return s == nullptr ? std::string_view() : std::string_view(s->data(), s->size());
 }
@@ -40,8 +44,8 @@ Result<std::vector<T>> take_vector(const flatbuffers::Vector<T>* v, const ReadCo
   return std::vector<T>(v->begin(), v->end());
 }
 
-Result<std::vector<std::string>> take_strings(const flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>* v,
-                                              const ReadContext& c) {
+Result<std::vector<std::string>> take_strings(
+    const flatbuffers::Vector<flatbuffers::Offset<flatbuffers::String>>* v, const ReadContext& c) {
   std::vector<std::string> out;
   if (v == nullptr) return out;
   for (const flatbuffers::String* s : *v) {
@@ -55,13 +59,15 @@ Result<std::vector<std::string>> take_strings(const flatbuffers::Vector<flatbuff
 Result<Shape> read_shape(const flatbuffers::Vector<std::int64_t>* dims, std::size_t symbols) {
   Shape shape;
   if (dims == nullptr) return shape;
-  if (dims->size() > Shape::kMaxRank) return invalid_model("rank " + std::to_string(dims->size()) + " is above 8");
+  if (dims->size() > Shape::kMaxRank)
+    return invalid_model("rank " + std::to_string(dims->size()) + " is above 8");
   for (std::int64_t d : *dims) {
     if (d > kSymbolBase) {
       shape.push_back(d == kUnknownDim ? Dim::unknown() : Dim(d));
       continue;
     }
-    const std::uint64_t symbol = static_cast<std::uint64_t>(kSymbolBase) - static_cast<std::uint64_t>(d);
+    const std::uint64_t symbol =
+        static_cast<std::uint64_t>(kSymbolBase) - static_cast<std::uint64_t>(d);
     if (symbol >= symbols) return invalid_model("a symbolic extent has no name");
     shape.push_back(Dim::symbol(static_cast<std::int32_t>(symbol)));
   }
@@ -73,13 +79,15 @@ Result<QuantParams> read_quant(const fb::Quant& q, const ReadContext& c) {
   FOLD8_TRY(std::vector<std::int32_t> zero_points, take_vector(q.zero_points(), c));
   switch (static_cast<Granularity>(q.granularity())) {
     case Granularity::per_tensor:
-      if (scales.size() != 1 || zero_points.size() > 1) return invalid_model("per-tensor quantization needs one scale");
+      if (scales.size() != 1 || zero_points.size() > 1)
+        return invalid_model("per-tensor quantization needs one scale");
       return QuantParams::per_tensor(scales[0], zero_points.empty() ? 0 : zero_points[0]);
     case Granularity::per_channel:
       return QuantParams::per_channel(q.axis(), std::move(scales), std::move(zero_points));
     case Granularity::per_group:
       return QuantParams::per_group(q.axis(), q.group(), std::move(scales), std::move(zero_points));
-    case Granularity::per_token: return QuantParams::per_token();
+    case Granularity::per_token:
+      return QuantParams::per_token();
   }
   return newer("quantization granularity " + std::to_string(q.granularity()));
 }
@@ -106,7 +114,8 @@ Status read_value(const fb::Value& v, const ReadContext& c, graph::Graph& g) {
   value.has_type = v.has_type();
   FOLD8_TRY(value.rescale, take_vector(v.rescale(), c));
   value.rescale_axis = v.rescale_axis();
-  if (!value.rescale.empty() && (value.rescale_axis < 0 || value.rescale_axis >= value.type.shape.rank()))
+  if (!value.rescale.empty() &&
+      (value.rescale_axis < 0 || value.rescale_axis >= value.type.shape.rank()))
     return invalid_model("tensor '" + value.name + "': rescale axis out of range");
   if (v.tensor() < -1 || v.tensor() >= static_cast<std::int64_t>(c.tensors.size()))
     return invalid_model("tensor '" + value.name + "': its data does not exist");
@@ -117,7 +126,8 @@ Status read_value(const fb::Value& v, const ReadContext& c, graph::Graph& g) {
 // Fills one operator's attributes by name.
 class AttributeReader {
  public:
-  AttributeReader(const fb::Attribute& a, const ReadContext& c, int depth) : a_(a), c_(c), depth_(depth) {}
+  AttributeReader(const fb::Attribute& a, const ReadContext& c, int depth)
+      : a_(a), c_(c), depth_(depth) {}
 
   template <class T>
   void operator()(std::string_view name, T& v) {
@@ -132,7 +142,9 @@ class AttributeReader {
 
  private:
   Status expect(fb::AttributeKind kind) {
-    return a_.kind() == kind ? ok_status() : Status(invalid_model("attribute '" + text_of(a_.name()) + "' has the wrong kind"));
+    return a_.kind() == kind
+               ? ok_status()
+               : Status(invalid_model("attribute '" + text_of(a_.name()) + "' has the wrong kind"));
   }
   Status read(bool& v) {
     v = a_.integer() != 0;
@@ -161,8 +173,8 @@ class AttributeReader {
     v = std::make_shared<const graph::Graph>(std::move(nested));
     return ok_status();
   }
-  template <class E> requires std::is_enum_v<E>
-  Status read(E& v) {
+  template <class E>
+  requires std::is_enum_v<E> Status read(E& v) {
     FOLD8_CHECK_OK(expect(fb::AttributeKind::enumerator));
     const auto e = graph::enumerator_from_name<E>(view_of(a_.text()));
     if (!e) return newer("'" + text_of(a_.text()) + "' as attribute '" + text_of(a_.name()) + "'");
@@ -190,9 +202,11 @@ Result<graph::Op> read_op(const fb::Node& n, const ReadContext& c, int depth) {
   return std::move(*op);
 }
 
-Status check_ids(const std::vector<graph::ValueId>& ids, graph::ValueId lowest, const graph::Graph& g, const char* what) {
+Status check_ids(const std::vector<graph::ValueId>& ids, graph::ValueId lowest,
+                 const graph::Graph& g, const char* what) {
   for (graph::ValueId v : ids)
-    if (v < lowest || v >= g.value_count()) return invalid_model(std::string(what) + " refers to a tensor that does not exist");
+    if (v < lowest || v >= g.value_count())
+      return invalid_model(std::string(what) + " refers to a tensor that does not exist");
   return ok_status();
 }
 
@@ -205,7 +219,8 @@ Status read_node(const fb::Node& n, const ReadContext& c, int depth, graph::Grap
   FOLD8_CHECK_OK(check_ids(inputs, graph::kNoValue, g, "a node"));
   FOLD8_CHECK_OK(check_ids(outputs, graph::kNoValue, g, "a node"));
   FOLD8_TRY(std::vector<std::string> inside, take_strings(n.inside(), c));
-  const graph::NodeId id = g.add_node(std::move(op).value(), std::move(name), std::move(inputs), std::move(outputs));
+  const graph::NodeId id =
+      g.add_node(std::move(op).value(), std::move(name), std::move(inputs), std::move(outputs));
   g.node(id).inside = std::move(inside);
   return ok_status();
 }

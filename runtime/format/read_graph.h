@@ -1,4 +1,5 @@
-// FlatBuffers tables (model.fbs), already verified by flatbuffers::Verifier, as a graph. Internal to runtime/format.
+// FlatBuffers tables (model.fbs), already verified by flatbuffers::Verifier, as a graph. Internal
+// to runtime/format.
 #pragma once
 
 #include <flatbuffers/flatbuffers.h>
@@ -11,8 +12,8 @@
 
 namespace fold8::format {
 
-// Bytes that may still be decoded. A genuine file stores each string and vector once; a hostile one points to the same
-// large one a million times.
+// Bytes that may still be decoded. A genuine file stores each string and vector once; a hostile one
+// points to the same large one a million times.
 class Budget {
  public:
   explicit Budget(std::size_t bytes) : left_(bytes) {}

@@ -13,7 +13,7 @@ constexpr std::size_t kMaxGraphBytes = std::size_t{1} << 31;
 
 // A file as pieces in order; constants are not copied.
 struct Image {
-  std::string head;                                   // header, graph, padding
+  std::string head;  // header, graph, padding
   std::vector<std::shared_ptr<const Buffer>> owners;
   std::vector<Piece> pieces;
 };
@@ -41,13 +41,14 @@ Result<Image> make_image(const graph::Graph& g) {
   flatbuffers::FlatBufferBuilder builder(1 << 16);
   FOLD8_TRY(const auto graph, write_graph(builder, g, pool));
   Image image;
-  image.pieces.push_back({});                         // the head
+  image.pieces.push_back({});  // the head
   std::vector<flatbuffers::Offset<fb::Tensor>> tensors;
   const std::size_t data_bytes = place(builder, pool, tensors, image);
   const auto fb_tensors = builder.CreateVector(tensors);
   const auto features = builder.CreateVectorOfStrings(std::vector<std::string>{});
   builder.Finish(fb::CreateModel(builder, graph, fb_tensors, features));
-  if (builder.GetSize() >= kMaxGraphBytes) return unsupported("the graph is too large for a .f8 file (2 GB without weights)");
+  if (builder.GetSize() >= kMaxGraphBytes)
+    return unsupported("the graph is too large for a .f8 file (2 GB without weights)");
 
   FileHeader h;
   h.major = kFormatMajor;

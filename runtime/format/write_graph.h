@@ -15,7 +15,7 @@ namespace fold8::format {
 // Constants in the order of first use; equal bytes are kept once.
 class TensorPool {
  public:
-  std::int32_t add(const std::shared_ptr<const Buffer>& data);   // index into Model.tensors
+  std::int32_t add(const std::shared_ptr<const Buffer>& data);  // index into Model.tensors
   struct Entry {
     std::shared_ptr<const Buffer> data;
     std::uint64_t checksum = 0;
@@ -28,7 +28,8 @@ class TensorPool {
   std::unordered_multimap<std::uint64_t, std::int32_t> by_checksum_;
 };
 
-Result<flatbuffers::Offset<fb::Graph>> write_graph(flatbuffers::FlatBufferBuilder& builder, const graph::Graph& g,
-                                                   TensorPool& pool, int depth = 0);
+Result<flatbuffers::Offset<fb::Graph>> write_graph(flatbuffers::FlatBufferBuilder& builder,
+                                                   const graph::Graph& g, TensorPool& pool,
+                                                   int depth = 0);
 
 }  // namespace fold8::format

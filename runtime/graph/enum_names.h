@@ -1,4 +1,5 @@
-// Names of the enumerators that appear in attributes: one table each, read by the text form, .f8 files and JSON.
+// Names of the enumerators that appear in attributes: one table each, read by the text form, .f8
+// files and JSON.
 #pragma once
 
 #include <array>
@@ -12,7 +13,8 @@
 
 namespace fold8::graph {
 
-template <class E> std::span<const std::string_view> enumerators();   // indexed by value
+template <class E>
+std::span<const std::string_view> enumerators();  // indexed by value
 
 template <class E>
 std::string_view enumerator_name(E e) {
@@ -29,18 +31,31 @@ std::optional<E> enumerator_from_name(std::string_view text) {
   return std::nullopt;
 }
 
-template <> std::span<const std::string_view> enumerators<Activation>();
-template <> std::span<const std::string_view> enumerators<DType>();
-template <> std::span<const std::string_view> enumerators<UnaryKind>();
-template <> std::span<const std::string_view> enumerators<BinaryKind>();
-template <> std::span<const std::string_view> enumerators<AutoPad>();
-template <> std::span<const std::string_view> enumerators<PoolKind>();
-template <> std::span<const std::string_view> enumerators<ResizeMode>();
-template <> std::span<const std::string_view> enumerators<Coordinates>();
-template <> std::span<const std::string_view> enumerators<NearestMode>();
-template <> std::span<const std::string_view> enumerators<NormKind>();
-template <> std::span<const std::string_view> enumerators<ReduceKind>();
-template <> std::span<const std::string_view> enumerators<Pad::Mode>();
-template <> std::span<const std::string_view> enumerators<ScatterReduction>();
+template <>
+std::span<const std::string_view> enumerators<Activation>();
+template <>
+std::span<const std::string_view> enumerators<DType>();
+template <>
+std::span<const std::string_view> enumerators<UnaryKind>();
+template <>
+std::span<const std::string_view> enumerators<BinaryKind>();
+template <>
+std::span<const std::string_view> enumerators<AutoPad>();
+template <>
+std::span<const std::string_view> enumerators<PoolKind>();
+template <>
+std::span<const std::string_view> enumerators<ResizeMode>();
+template <>
+std::span<const std::string_view> enumerators<Coordinates>();
+template <>
+std::span<const std::string_view> enumerators<NearestMode>();
+template <>
+std::span<const std::string_view> enumerators<NormKind>();
+template <>
+std::span<const std::string_view> enumerators<ReduceKind>();
+template <>
+std::span<const std::string_view> enumerators<Pad::Mode>();
+template <>
+std::span<const std::string_view> enumerators<ScatterReduction>();
 
 }  // namespace fold8::graph

@@ -23,8 +23,10 @@ ValueId Graph::add_constant(std::string name, TensorType type, std::shared_ptr<c
   return v;
 }
 
-NodeId Graph::add_node(Op op, std::string name, std::vector<ValueId> inputs, std::vector<ValueId> outputs) {
-  nodes_.push_back(Node{std::move(op), std::move(name), std::move(inputs), std::move(outputs), {}, false});
+NodeId Graph::add_node(Op op, std::string name, std::vector<ValueId> inputs,
+                       std::vector<ValueId> outputs) {
+  nodes_.push_back(
+      Node{std::move(op), std::move(name), std::move(inputs), std::move(outputs), {}, false});
   return static_cast<NodeId>(nodes_.size() - 1);
 }
 
@@ -39,12 +41,17 @@ std::string Graph::fresh_name(std::string_view stem) const {
   std::unordered_set<std::string_view> taken;
   for (const Value& v : values_) taken.insert(v.name);
   std::string candidate(stem);
-  for (int i = 1; taken.count(candidate) != 0; ++i) candidate = std::string(stem) + "_" + std::to_string(i);
+  for (int i = 1; taken.count(candidate) != 0; ++i)
+    candidate = std::string(stem) + "_" + std::to_string(i);
   return candidate;
 }
 
-bool Graph::is_input(ValueId v) const { return std::find(inputs.begin(), inputs.end(), v) != inputs.end(); }
-bool Graph::is_output(ValueId v) const { return std::find(outputs.begin(), outputs.end(), v) != outputs.end(); }
+bool Graph::is_input(ValueId v) const {
+  return std::find(inputs.begin(), inputs.end(), v) != inputs.end();
+}
+bool Graph::is_output(ValueId v) const {
+  return std::find(outputs.begin(), outputs.end(), v) != outputs.end();
+}
 
 ValueId Graph::find_value(std::string_view text) const {
   for (std::size_t i = 0; i < values_.size(); ++i)
@@ -71,7 +78,8 @@ std::vector<std::vector<NodeId>> Graph::consumers() const {
 }
 
 std::size_t Graph::live_nodes() const {
-  return static_cast<std::size_t>(std::count_if(nodes_.begin(), nodes_.end(), [](const Node& n) { return !n.dead; }));
+  return static_cast<std::size_t>(
+      std::count_if(nodes_.begin(), nodes_.end(), [](const Node& n) { return !n.dead; }));
 }
 
 Result<std::vector<NodeId>> Graph::topological_order() const {
@@ -107,7 +115,8 @@ Result<std::vector<NodeId>> Graph::topological_order() const {
   std::string names;
   int shown = 0;
   for (std::size_t n = 0; n < nodes_.size() && shown < 5; ++n)
-    if (!nodes_[n].dead && waiting[n] > 0) names += (shown++ > 0 ? ", '" : "'") + nodes_[n].name + "'";
+    if (!nodes_[n].dead && waiting[n] > 0)
+      names += (shown++ > 0 ? ", '" : "'") + nodes_[n].name + "'";
   return invalid_model("the graph has a cycle through or in front of " + names);
 }
 
@@ -124,8 +133,9 @@ Status Graph::compact() {
   for (ValueId v : outputs) wanted[static_cast<std::size_t>(v)] = true;
   for (auto it = order.rbegin(); it != order.rend(); ++it) {
     const Node& n = node(*it);
-    const bool needed = std::any_of(n.outputs.begin(), n.outputs.end(),
-                                    [&](ValueId v) { return v != kNoValue && wanted[static_cast<std::size_t>(v)]; });
+    const bool needed = std::any_of(n.outputs.begin(), n.outputs.end(), [&](ValueId v) {
+      return v != kNoValue && wanted[static_cast<std::size_t>(v)];
+    });
     if (!needed) continue;
     kept_node[static_cast<std::size_t>(*it)] = true;
     for (ValueId v : n.inputs)
@@ -141,7 +151,8 @@ Status Graph::compact() {
     Node& n = node(id);
     for (ValueId& v : n.outputs) {
       const bool last = v != kNoValue && v == n.outputs.back();
-      if (v != kNoValue && !wanted[static_cast<std::size_t>(v)] && !last && n.outputs.size() > 1) v = kNoValue;
+      if (v != kNoValue && !wanted[static_cast<std::size_t>(v)] && !last && n.outputs.size() > 1)
+        v = kNoValue;
       if (v != kNoValue) wanted[static_cast<std::size_t>(v)] = true;
     }
     while (n.outputs.size() > 1 && n.outputs.back() == kNoValue) n.outputs.pop_back();

@@ -1,3 +1,4 @@
+// clang-format off (an operator a paragraph, its fields on a line or two)
 // The operators of the graph: one attribute struct per family, a closed variant of them all.
 //
 // Each struct says what its inputs and outputs are. `each_field` lists its attributes once; the text form, the .f8
@@ -358,5 +359,7 @@ std::optional<Op> op_from_name(std::string_view name);
 
 // Attributes equal, names equal. (Nested graphs compare by identity.)
 bool equal(const Op& a, const Op& b);
+
+// clang-format on
 
 }  // namespace fold8::graph

@@ -19,20 +19,22 @@ class Parser {
       line_ = text_.substr(0, end);
       text_ = end == std::string_view::npos ? std::string_view() : text_.substr(end + 1);
       ++number_;
-      if (const std::size_t hash = line_.find('#'); hash != std::string_view::npos) line_ = line_.substr(0, hash);
+      if (const std::size_t hash = line_.find('#'); hash != std::string_view::npos)
+        line_ = line_.substr(0, hash);
       rest_ = line_;
       skip();
       if (rest_.empty()) continue;
       if (const auto s = statement(); !s.ok())
-        return invalid_argument("graph text, line " + std::to_string(number_) + ": " + s.error().message + " in '" +
-                                std::string(line_) + "'");
+        return invalid_argument("graph text, line " + std::to_string(number_) + ": " +
+                                s.error().message + " in '" + std::string(line_) + "'");
     }
     return std::move(g_);
   }
 
  private:
   void skip() {
-    while (!rest_.empty() && std::isspace(static_cast<unsigned char>(rest_[0]))) rest_.remove_prefix(1);
+    while (!rest_.empty() && std::isspace(static_cast<unsigned char>(rest_[0])))
+      rest_.remove_prefix(1);
   }
   bool accept(std::string_view token) {
     skip();
@@ -43,9 +45,13 @@ class Parser {
   Error expected(std::string what) {
     return invalid_argument("expected " + what + " at '" + std::string(rest_.substr(0, 20)) + "'");
   }
-  Status expect(std::string_view token) { return accept(token) ? ok_status() : Status(expected(std::string(token))); }
+  Status expect(std::string_view token) {
+    return accept(token) ? ok_status() : Status(expected(std::string(token)));
+  }
 
-  static bool name_char(char c) { return std::isalnum(static_cast<unsigned char>(c)) || std::strchr("_./-", c) != nullptr; }
+  static bool name_char(char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || std::strchr("_./-", c) != nullptr;
+  }
 
   Result<std::string> word() {
     skip();
@@ -95,7 +101,8 @@ class Parser {
       if (s.rank() == Shape::kMaxRank) return invalid_argument("rank above 8");
       if (accept("?")) {
         s.push_back(Dim::unknown());
-      } else if (skip(); !rest_.empty() && (std::isdigit(static_cast<unsigned char>(rest_[0])) || rest_[0] == '-')) {
+      } else if (skip(); !rest_.empty() &&
+                         (std::isdigit(static_cast<unsigned char>(rest_[0])) || rest_[0] == '-')) {
         FOLD8_TRY(const std::int64_t d, integer());
         s.push_back(Dim(d));
       } else {
@@ -125,14 +132,16 @@ class Parser {
         const auto a = normalize_axis(axis, t.shape.rank());
         if (!a || !t.shape[*a].known()) return invalid_argument("@channel axis out of range");
         std::vector<float> scales;
-        for (std::int64_t i = 0; i < t.shape.extent(*a); ++i) scales.push_back((1 + static_cast<float>(i % 7)) / 64);
+        for (std::int64_t i = 0; i < t.shape.extent(*a); ++i)
+          scales.push_back((1 + static_cast<float>(i % 7)) / 64);
         FOLD8_TRY(t.quant, QuantParams::per_channel(*a, std::move(scales)));
       } else if (accept("@(")) {
         FOLD8_TRY(const double scale, real());
         FOLD8_CHECK_OK(expect(","));
         FOLD8_TRY(const std::int64_t zero, integer());
         FOLD8_CHECK_OK(expect(")"));
-        FOLD8_TRY(t.quant, QuantParams::per_tensor(static_cast<float>(scale), static_cast<std::int32_t>(zero)));
+        FOLD8_TRY(t.quant, QuantParams::per_tensor(static_cast<float>(scale),
+                                                   static_cast<std::int32_t>(zero)));
       } else if (accept("nhwc")) {
         t.layout = Layout::channels_last;
       } else {
@@ -150,17 +159,34 @@ class Parser {
   }
 
   template <class T>
-  static void store(Buffer& b, std::size_t i, double v) { reinterpret_cast<T*>(b.mutable_data())[i] = static_cast<T>(v); }
+  static void store(Buffer& b, std::size_t i, double v) {
+    reinterpret_cast<T*>(b.mutable_data())[i] = static_cast<T>(v);
+  }
 
   static Status store(Buffer& b, DType d, std::size_t i, double v) {
     switch (d) {
-      case DType::f32: store<float>(b, i, v); break;
-      case DType::f64: store<double>(b, i, v); break;
-      case DType::s32: store<std::int32_t>(b, i, v); break;
-      case DType::s64: store<std::int64_t>(b, i, v); break;
-      case DType::u8: case DType::boolean: store<std::uint8_t>(b, i, v); break;
-      case DType::s8: store<std::int8_t>(b, i, v); break;
-      default: return invalid_argument("constants of type " + std::string(fold8::name(d)) + " have no text form");
+      case DType::f32:
+        store<float>(b, i, v);
+        break;
+      case DType::f64:
+        store<double>(b, i, v);
+        break;
+      case DType::s32:
+        store<std::int32_t>(b, i, v);
+        break;
+      case DType::s64:
+        store<std::int64_t>(b, i, v);
+        break;
+      case DType::u8:
+      case DType::boolean:
+        store<std::uint8_t>(b, i, v);
+        break;
+      case DType::s8:
+        store<std::int8_t>(b, i, v);
+        break;
+      default:
+        return invalid_argument("constants of type " + std::string(fold8::name(d)) +
+                                " have no text form");
     }
     return ok_status();
   }
@@ -170,17 +196,23 @@ class Parser {
     if (fill == Fill::zeros) return 0;
     if (!is_floating(d)) {
       const bool is_signed = d == DType::s8;
-      return static_cast<double>(std::uniform_int_distribution<int>(is_signed ? -127 : 0, is_signed ? 127 : d == DType::u8 ? 255 : 3)(rng_));
+      return static_cast<double>(
+          std::uniform_int_distribution<int>(is_signed ? -127 : 0, is_signed        ? 127
+                                                                   : d == DType::u8 ? 255
+                                                                                    : 3)(rng_));
     }
-    return fill == Fill::random ? std::normal_distribution<double>()(rng_) : std::uniform_real_distribution<double>(0.5, 1.5)(rng_);
+    return fill == Fill::random ? std::normal_distribution<double>()(rng_)
+                                : std::uniform_real_distribution<double>(0.5, 1.5)(rng_);
   }
 
   Result<ValueId> filled(Fill fill, const std::string& name) {
     FOLD8_TRY(TensorType t, type());
     const auto n = t.shape.elements();
-    if (!n || *n > (std::int64_t{1} << 28)) return invalid_argument("a constant needs a known, sane shape");
+    if (!n || *n > (std::int64_t{1} << 28))
+      return invalid_argument("a constant needs a known, sane shape");
     auto b = Buffer::allocate(static_cast<std::size_t>(*n) * size_of(t.dtype));
-    for (std::int64_t i = 0; i < *n; ++i) FOLD8_CHECK_OK(store(*b, t.dtype, static_cast<std::size_t>(i), draw(fill, t.dtype)));
+    for (std::int64_t i = 0; i < *n; ++i)
+      FOLD8_CHECK_OK(store(*b, t.dtype, static_cast<std::size_t>(i), draw(fill, t.dtype)));
     return g_.add_constant(name, std::move(t), std::move(b));
   }
 
@@ -205,9 +237,11 @@ class Parser {
       accept(",");
     }
     if (!shaped) t.shape = Shape{static_cast<std::int64_t>(elements.size())};
-    if (t.shape.elements() != static_cast<std::int64_t>(elements.size())) return invalid_argument("wrong number of elements");
+    if (t.shape.elements() != static_cast<std::int64_t>(elements.size()))
+      return invalid_argument("wrong number of elements");
     auto b = Buffer::allocate(elements.size() * size_of(t.dtype));
-    for (std::size_t i = 0; i < elements.size(); ++i) FOLD8_CHECK_OK(store(*b, t.dtype, i, elements[i]));
+    for (std::size_t i = 0; i < elements.size(); ++i)
+      FOLD8_CHECK_OK(store(*b, t.dtype, i, elements[i]));
     return g_.add_constant(name, std::move(t), std::move(b));
   }
 
@@ -217,7 +251,8 @@ class Parser {
       if (rest_.substr(0, prefix.size()) == prefix) return true;
     std::size_t n = 0;
     while (n < rest_.size() && std::isalnum(static_cast<unsigned char>(rest_[n]))) ++n;
-    return dtype_from_name(rest_.substr(0, n)).has_value() && n < rest_.size() && (rest_[n] == '[' || rest_[n] == '{');
+    return dtype_from_name(rest_.substr(0, n)).has_value() && n < rest_.size() &&
+           (rest_[n] == '[' || rest_[n] == '{');
   }
 
   Result<ValueId> operand() {
@@ -247,7 +282,9 @@ class Parser {
     FOLD8_TRY(v, word());
     return ok_status();
   }
-  Status attribute(std::shared_ptr<const Graph>&) { return invalid_argument("nested graphs have no text form"); }
+  Status attribute(std::shared_ptr<const Graph>&) {
+    return invalid_argument("nested graphs have no text form");
+  }
   Status attribute(Ints& v) {
     FOLD8_CHECK_OK(expect("["));
     while (!accept("]")) {
@@ -257,8 +294,8 @@ class Parser {
     }
     return ok_status();
   }
-  template <class E> requires std::is_enum_v<E>
-  Status attribute(E& v) {
+  template <class E>
+  requires std::is_enum_v<E> Status attribute(E& v) {
     FOLD8_TRY(const std::string w, word());
     const auto e = enumerator_from_name<E>(w);
     if (!e) return invalid_argument("unknown enumerator '" + w + "'");
@@ -279,8 +316,10 @@ class Parser {
     for (std::string_view suffix : {"_norm", "_pool"}) {
       if (w.size() <= suffix.size() || w.substr(w.size() - suffix.size()) != suffix) continue;
       const std::string stem = w.substr(0, w.size() - suffix.size());
-      if (const auto k = enumerator_from_name<NormKind>(stem); k && suffix == "_norm") return Op(Norm{*k});
-      if (const auto k = enumerator_from_name<PoolKind>(stem); k && suffix == "_pool") return Op(Pool{*k});
+      if (const auto k = enumerator_from_name<NormKind>(stem); k && suffix == "_norm")
+        return Op(Norm{*k});
+      if (const auto k = enumerator_from_name<PoolKind>(stem); k && suffix == "_pool")
+        return Op(Pool{*k});
     }
     if (w.rfind("reduce_", 0) == 0)
       if (const auto k = enumerator_from_name<ReduceKind>(w.substr(7))) return Op(Reduce{*k});
@@ -299,7 +338,9 @@ class Parser {
         status = attribute(v);
       });
       FOLD8_CHECK_OK(std::move(status));
-      if (!found) return invalid_argument("operator '" + std::string(fold8::graph::name(op)) + "' has no attribute '" + field + "'");
+      if (!found)
+        return invalid_argument("operator '" + std::string(fold8::graph::name(op)) +
+                                "' has no attribute '" + field + "'");
     }
     return ok_status();
   }
@@ -330,7 +371,8 @@ class Parser {
       targets.push_back(std::move(t));
     } while (accept(","));
     for (const Target& t : targets)
-      if (t.name != "_" && g_.find_value(t.name) != kNoValue) return invalid_argument("'" + t.name + "' is defined twice");
+      if (t.name != "_" && g_.find_value(t.name) != kNoValue)
+        return invalid_argument("'" + t.name + "' is defined twice");
     if (!accept("=")) {
       for (Target& t : targets) {
         if (!t.type) return expected("= or a type");
@@ -358,7 +400,9 @@ class Parser {
     }
     FOLD8_CHECK_OK(attributes(*op));
     for (Target& t : targets)
-      outputs.push_back(t.name == "_" ? kNoValue : t.type ? g_.add_value(t.name, std::move(*t.type)) : g_.add_untyped_value(t.name));
+      outputs.push_back(t.name == "_" ? kNoValue
+                        : t.type      ? g_.add_value(t.name, std::move(*t.type))
+                                      : g_.add_untyped_value(t.name));
     g_.add_node(std::move(*op), targets[0].name, std::move(inputs), std::move(outputs));
     return ok_status();
   }

@@ -16,8 +16,10 @@ std::string number(float v) {
 bool plain_name(std::string_view s) {
   if (s.empty() || s == "_" || s == "return" || s == "const") return false;
   for (char c : s)
-    if (!(std::isalnum(static_cast<unsigned char>(c)) || std::strchr("_./:-", c) != nullptr)) return false;
-  return std::isdigit(static_cast<unsigned char>(s[0])) == 0 && s.find(':') == std::string_view::npos;
+    if (!(std::isalnum(static_cast<unsigned char>(c)) || std::strchr("_./:-", c) != nullptr))
+      return false;
+  return std::isdigit(static_cast<unsigned char>(s[0])) == 0 &&
+         s.find(':') == std::string_view::npos;
 }
 
 std::string quoted(const std::string& s) {
@@ -36,14 +38,17 @@ std::string type_text(const Graph& g, const TensorType& t) {
   if (t.quant) out += " " + to_string(*t.quant);
   if (t.layout == Layout::channels_last) out += " nhwc";
   if (t.layout == Layout::packed_s8 || t.layout == Layout::packed_f32) out += " packed";
-  if (t.layout == Layout::depthwise_s8 || t.layout == Layout::depthwise_f32) out += " packed_depthwise";
+  if (t.layout == Layout::depthwise_s8 || t.layout == Layout::depthwise_f32)
+    out += " packed_depthwise";
   return out;
 }
 
 struct AttributePrinter {
   std::string text;
   template <class T>
-  void operator()(std::string_view field, const T& v) { text += " " + std::string(field) + "=" + form(v); }
+  void operator()(std::string_view field, const T& v) {
+    text += " " + std::string(field) + "=" + form(v);
+  }
 
   static std::string form(bool v) { return v ? "true" : "false"; }
   static std::string form(float v) { return number(v); }
@@ -57,7 +62,8 @@ struct AttributePrinter {
     for (std::size_t i = 0; i < v.size(); ++i) s += (i ? "," : "") + std::to_string(v[i]);
     return s + "]";
   }
-  template <class E> requires std::is_enum_v<E>
+  template <class E>
+  requires std::is_enum_v<E>
   static std::string form(E v) { return std::string(enumerator_name(v)); }
 };
 
@@ -78,7 +84,9 @@ std::string attributes(const Op& op) {
   return p.text;
 }
 
-std::string operand(const Graph& g, ValueId v) { return v == kNoValue ? "_" : quoted(g.value(v).name); }
+std::string operand(const Graph& g, ValueId v) {
+  return v == kNoValue ? "_" : quoted(g.value(v).name);
+}
 
 // The elements of a small f32 or s64 constant, `{1,2}`; empty for others.
 std::string elements(const Graph& g, ValueId v) {
@@ -89,7 +97,8 @@ std::string elements(const Graph& g, ValueId v) {
   if (t.dtype == DType::f32)
     for (float x : g.constant<float>(v)) s += (s.size() > 1 ? "," : "") + number(x);
   else if (t.dtype == DType::s64)
-    for (std::int64_t x : g.constant<std::int64_t>(v)) s += (s.size() > 1 ? "," : "") + std::to_string(x);
+    for (std::int64_t x : g.constant<std::int64_t>(v))
+      s += (s.size() > 1 ? "," : "") + std::to_string(x);
   else
     return "";
   return s + "}";
@@ -103,10 +112,12 @@ std::string to_text(const Graph& g, NodeId id) {
   for (std::size_t i = 0; i < n.outputs.size(); ++i) {
     if (i > 0) line += ", ";
     line += operand(g, n.outputs[i]);
-    if (n.outputs[i] != kNoValue && g.value(n.outputs[i]).has_type) line += ": " + type_text(g, g.type(n.outputs[i]));
+    if (n.outputs[i] != kNoValue && g.value(n.outputs[i]).has_type)
+      line += ": " + type_text(g, g.type(n.outputs[i]));
   }
   line += " = " + std::string(name(n.op)) + "(";
-  for (std::size_t i = 0; i < n.inputs.size(); ++i) line += (i > 0 ? ", " : "") + operand(g, n.inputs[i]);
+  for (std::size_t i = 0; i < n.inputs.size(); ++i)
+    line += (i > 0 ? ", " : "") + operand(g, n.inputs[i]);
   return line + ")" + attributes(n.op);
 }
 
@@ -114,7 +125,9 @@ std::string to_text(const Graph& g) {
   std::string out;
   for (ValueId v : g.inputs) out += quoted(g.value(v).name) + ": " + type_text(g, g.type(v)) + "\n";
   for (ValueId v = 0; v < g.value_count(); ++v)
-    if (g.is_constant(v)) out += quoted(g.value(v).name) + " = const " + type_text(g, g.type(v)) + elements(g, v) + "\n";
+    if (g.is_constant(v))
+      out +=
+          quoted(g.value(v).name) + " = const " + type_text(g, g.type(v)) + elements(g, v) + "\n";
   const auto order = g.topological_order();
   if (order.ok()) {
     for (NodeId n : *order) out += to_text(g, n) + "\n";
@@ -124,7 +137,8 @@ std::string to_text(const Graph& g) {
       if (!g.node(n).dead) out += to_text(g, n) + "\n";
   }
   out += "return";
-  for (std::size_t i = 0; i < g.outputs.size(); ++i) out += (i > 0 ? ", " : " ") + quoted(g.value(g.outputs[i]).name);
+  for (std::size_t i = 0; i < g.outputs.size(); ++i)
+    out += (i > 0 ? ", " : " ") + quoted(g.value(g.outputs[i]).name);
   return out + "\n";
 }
 

@@ -1,5 +1,5 @@
-// The instruction sets as types: vector bodies are templates on one of these. Include only from *_simd.h, which in
-// turn are included only from targets/*.cc.
+// The instruction sets as types: vector bodies are templates on one of these. Include only from
+// *_simd.h, which in turn are included only from targets/*.cc.
 #pragma once
 
 #include <immintrin.h>
@@ -8,7 +8,8 @@
 
 namespace fold8::kernels {
 
-// AVX2 and FMA: 16 registers of 8 floats. INT8 products through sign extension to 16 bits and vpmaddwd: exact.
+// AVX2 and FMA: 16 registers of 8 floats. INT8 products through sign extension to 16 bits and
+// vpmaddwd: exact.
 struct Avx2 {
   using xsimd_arch = xsimd::fma3<xsimd::avx2>;
   using f32 = xsimd::batch<float, xsimd_arch>;
@@ -17,7 +18,8 @@ struct Avx2 {
 };
 
 #ifdef __AVX512VNNI__
-// AVX-512 F, CD, DQ, BW, VL and VNNI: 32 registers of 16 floats. INT8 products through vpdpbusd: exact.
+// AVX-512 F, CD, DQ, BW, VL and VNNI: 32 registers of 16 floats. INT8 products through vpdpbusd:
+// exact.
 struct Avx512Vnni {
   using xsimd_arch = xsimd::avx512bw;
   using f32 = xsimd::batch<float, xsimd_arch>;

@@ -13,8 +13,10 @@ std::size_t conv_f32_panels(const ConvShape& shape) {
 
 std::size_t conv_f32_scratch_bytes(const ConvShape& shape) {
   const std::size_t taps = static_cast<std::size_t>(conv_taps(shape));
-  const std::size_t zeros = static_cast<std::size_t>(shape.kernel[2] * shape.in_channels) * sizeof(float);
-  return round_up(zeros, kAlignment) + round_up(kBlockRowsF32 * taps * sizeof(const float*), kAlignment) +
+  const std::size_t zeros =
+      static_cast<std::size_t>(shape.kernel[2] * shape.in_channels) * sizeof(float);
+  return round_up(zeros, kAlignment) +
+         round_up(kBlockRowsF32 * taps * sizeof(const float*), kAlignment) +
          round_up(kBlockTilesF32 * taps * sizeof(std::size_t), kAlignment);
 }
 

@@ -16,15 +16,18 @@ class ConvF32 {
         depth_(taps_ * static_cast<std::size_t>(args.shape.in_channels / args.shape.groups)),
         n_(static_cast<std::size_t>(args.shape.out_channels / args.shape.groups)),
         rows_{args, static_cast<const float*>(args.scratch), 0, {}, {}} {
-    const std::size_t zeros = static_cast<std::size_t>(args.shape.kernel[2] * args.shape.in_channels);
+    const std::size_t zeros =
+        static_cast<std::size_t>(args.shape.kernel[2] * args.shape.in_channels);
     float* z = static_cast<float*>(args.scratch);
     for (std::size_t i = 0; i < zeros; ++i) z[i] = 0.0f;
     std::byte* at = static_cast<std::byte*>(args.scratch) + aligned(zeros * sizeof(float));
     x_ = reinterpret_cast<const float**>(at);
-    w_offsets_ = reinterpret_cast<std::size_t*>(at + aligned(kBlockRowsF32 * taps_ * sizeof(const float*)));
+    w_offsets_ =
+        reinterpret_cast<std::size_t*>(at + aligned(kBlockRowsF32 * taps_ * sizeof(const float*)));
   }
 
-  // Outputs in row order; those of a transposed convolution phase by phase, since a phase shares its taps.
+  // Outputs in row order; those of a transposed convolution phase by phase, since a phase shares
+  // its taps.
   void run() {
     const ConvShape& s = args_.shape;
     std::int64_t step[3], phase[3];
@@ -43,7 +46,8 @@ class ConvF32 {
   void walk(const std::int64_t* step, const std::int64_t* phase) {
     const ConvShape& s = args_.shape;
     if (args_.row_begin >= args_.row_end) return;
-    const std::int64_t begin = static_cast<std::int64_t>(args_.row_begin), end = static_cast<std::int64_t>(args_.row_end);
+    const std::int64_t begin = static_cast<std::int64_t>(args_.row_begin),
+                       end = static_cast<std::int64_t>(args_.row_end);
     for (std::int64_t line = begin / s.out[2]; line <= (end - 1) / s.out[2]; ++line) {
       ConvRowF32 at;
       at.o[1] = line % s.out[1];
@@ -72,11 +76,14 @@ class ConvF32 {
       if (count > per_group - p) count = per_group - p;
       if (count > args_.panel_end - q) count = args_.panel_end - q;
       arrange(TileShapes<Arch>::max_rows(count));
-      const std::size_t n0 = p * kPanelF32, stride = count * kPanelF32, cols = n_ - n0 < stride ? n_ - n0 : stride;
+      const std::size_t n0 = p * kPanelF32, stride = count * kPanelF32,
+                        cols = n_ - n0 < stride ? n_ - n0 : stride;
       StoreF32 store;
       const bool direct = make_store_f32<Arch>(args_.epilogue, g * n_ + n0, cols, store);
       multiply(g, q, count, direct ? &store : nullptr);
-      if (!direct) finish_f32<Arch>(args_.epilogue, {0, rows_.m, rows_.count, g * n_ + n0, cols, acc_, stride});
+      if (!direct)
+        finish_f32<Arch>(args_.epilogue,
+                         {0, rows_.m, rows_.count, g * n_ + n0, cols, acc_, stride});
     }
     rows_.count = 0;
   }
@@ -104,7 +111,8 @@ class ConvF32 {
     t.panel_stride = depth_ * kPanelF32;
     t.acc_stride = panels * kPanelF32;
     const float* const w = args_.w + q * t.panel_stride;
-    const std::size_t channel = g * static_cast<std::size_t>(args_.shape.in_channels / args_.shape.groups);
+    const std::size_t channel =
+        g * static_cast<std::size_t>(args_.shape.in_channels / args_.shape.groups);
     bool more = true;
     for (std::size_t step = 0; more; ++step) {
       more = false;
@@ -145,7 +153,8 @@ void conv_f32(const ConvF32Args& args) {
   const ConvShape& s = args.shape;
   bool pointwise = s.groups == 1;
   for (int a = 0; a < 3; ++a)
-    pointwise = pointwise && s.kernel[a] == 1 && s.stride[a] == 1 && s.pad_begin[a] == 0 && s.out[a] == s.in[a];
+    pointwise = pointwise && s.kernel[a] == 1 && s.stride[a] == 1 && s.pad_begin[a] == 0 &&
+                s.out[a] == s.in[a];
   if (!pointwise) return ConvF32<Arch>(args).run();
   GemmF32Args gemm;
   gemm.m = static_cast<std::size_t>(conv_rows(s));

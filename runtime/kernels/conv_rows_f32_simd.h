@@ -1,5 +1,5 @@
-// Which inputs a block of convolution outputs reads: row pointers per tap for the register tile (no im2col buffer).
-// Include only from *_simd.h.
+// Which inputs a block of convolution outputs reads: row pointers per tap for the register tile (no
+// im2col buffer). Include only from *_simd.h.
 #pragma once
 
 #include <cstddef>
@@ -13,23 +13,25 @@ namespace fold8::kernels::simd {
 
 struct ConvRowF32 {
   std::int64_t b = 0, o[3] = {0, 0, 0};
-  // Not transposed: the pixel under tap 0 (it may lie outside), and the taps inside the input along each axis.
+  // Not transposed: the pixel under tap 0 (it may lie outside), and the taps inside the input along
+  // each axis.
   std::int64_t pixel = 0;
   Span k[3];
 };
 
-// One register tile: its rows, and the runs of products they read. Runs that are padding for every row are left out.
+// One register tile: its rows, and the runs of products they read. Runs that are padding for every
+// row are left out.
 struct ConvTileF32 {
-  std::size_t first = 0, rows = 0;         // rows of the block
-  std::size_t taps = 0, depth = 0;         // runs, and products of each
-  const float** x = nullptr;               // [taps][rows]
-  std::size_t* w_offsets = nullptr;        // [taps]
+  std::size_t first = 0, rows = 0;   // rows of the block
+  std::size_t taps = 0, depth = 0;   // runs, and products of each
+  const float** x = nullptr;         // [taps][rows]
+  std::size_t* w_offsets = nullptr;  // [taps]
 };
 
 template <class Arch>
 struct ConvRowsF32 {
   const ConvF32Args& args;
-  const float* zeros;                      // kernel[2] * in_channels of them
+  const float* zeros;  // kernel[2] * in_channels of them
   std::size_t count = 0;
   ConvRowF32 row[kBlockRowsF32];
   std::size_t m[kBlockRowsF32];
@@ -38,8 +40,8 @@ struct ConvRowsF32 {
   void push(const ConvRowF32& at, std::size_t index) {
     const ConvShape& s = args.shape;
     ConvRowF32& r = row[count];
-    const bool same_line = count > 0 && row[count - 1].b == at.b && row[count - 1].o[0] == at.o[0] &&
-                           row[count - 1].o[1] == at.o[1];
+    const bool same_line = count > 0 && row[count - 1].b == at.b &&
+                           row[count - 1].o[0] == at.o[0] && row[count - 1].o[1] == at.o[1];
     r = at;
     m[count] = index;
     if (!s.transposed) {
@@ -47,7 +49,8 @@ struct ConvRowsF32 {
       for (int a = 0; a < 3; ++a) {
         const std::int64_t start = at.o[a] * s.stride[a] - s.pad_begin[a];
         pixel = pixel * s.in[a] + start;
-        r.k[a] = same_line && a < 2 ? row[count - 1].k[a] : inside<Arch>(start, s.kernel[a], s.dilation[a], s.in[a]);
+        r.k[a] = same_line && a < 2 ? row[count - 1].k[a]
+                                    : inside<Arch>(start, s.kernel[a], s.dilation[a], s.in[a]);
       }
       r.pixel = pixel;
     }
@@ -73,7 +76,8 @@ struct ConvRowsF32 {
   }
 
  private:
-  // Whether every row of the tile sees all taps of a kernel line side by side in memory: they are one run then.
+  // Whether every row of the tile sees all taps of a kernel line side by side in memory: they are
+  // one run then.
   bool lines_are_runs(const ConvTileF32& tile) const {
     const ConvShape& s = args.shape;
     if (s.transposed || s.groups != 1 || s.dilation[2] != 1 ||
@@ -88,7 +92,8 @@ struct ConvRowsF32 {
   bool point_tap(ConvTileF32& tile, const std::int64_t* k) const {
     const ConvShape& s = args.shape;
     const float** x = tile.x + tile.taps * tile.rows;
-    const std::int64_t step = (k[0] * s.dilation[0] * s.in[1] + k[1] * s.dilation[1]) * s.in[2] + k[2] * s.dilation[2];
+    const std::int64_t step =
+        (k[0] * s.dilation[0] * s.in[1] + k[1] * s.dilation[1]) * s.in[2] + k[2] * s.dilation[2];
     bool any = false;
     for (std::size_t r = 0; r < tile.rows; ++r) {
       const ConvRowF32& at = row[tile.first + r];

@@ -1,8 +1,8 @@
 // Depthwise f32 convolution (groups = input channels = output channels), channels-last.
-//   acc[m,c] = fma(x[pixel(m, tap), c], w[tap,c], acc[m,c])     tap ascending in (kd, kh, kw), from +0; padding skipped
-//   then epilogue.h (multiplier null)
-// x: [batch, D, H, W, C], pixels x_stride floats apart; w: pack_depthwise_f32, finite. Geometry and output rows: conv_shape.h,
-// split by rows [row_begin, row_end). y must not overlap x. No scratch.
+//   acc[m,c] = fma(x[pixel(m, tap), c], w[tap,c], acc[m,c])     tap ascending in (kd, kh, kw), from
+//   +0; padding skipped then epilogue.h (multiplier null)
+// x: [batch, D, H, W, C], pixels x_stride floats apart; w: pack_depthwise_f32, finite. Geometry and
+// output rows: conv_shape.h, split by rows [row_begin, row_end). y must not overlap x. No scratch.
 #pragma once
 
 #include <cstddef>

@@ -7,39 +7,44 @@
 
 namespace fold8::kernels::simd {
 
-inline constexpr std::size_t kDepthwisePixels = 8;     // outputs of a line at once, at most
+inline constexpr std::size_t kDepthwisePixels = 8;      // outputs of a line at once, at most
 inline constexpr std::size_t kDepthwiseChannels = 256;  // channels before the epilogue runs
 
 // Outputs 0 .. U-1 of a line, channels 0 .. cols-1; all distances in floats.
 struct DepthwiseTile {
-  const float* x = nullptr;      // first tap of output 0; KW > 0: pixel 0 of the input line under the first tap
-  std::int64_t first = 0;        // KW > 0: the pixel under the first tap of output 0, perhaps outside ...
-  std::int64_t width = 0;        // ... [0, width)
-  std::size_t x_tap[3] = {};     // from tap to tap along an axis
-  std::size_t x_output = 0;      // from output to output
-  const float* w = nullptr;      // first tap
+  const float* x =
+      nullptr;  // first tap of output 0; KW > 0: pixel 0 of the input line under the first tap
+  std::int64_t first = 0;  // KW > 0: the pixel under the first tap of output 0, perhaps outside ...
+  std::int64_t width = 0;  // ... [0, width)
+  std::size_t x_tap[3] = {};  // from tap to tap along an axis
+  std::size_t x_output = 0;   // from output to output
+  const float* w = nullptr;   // first tap
   std::size_t w_tap[3] = {};
   std::int64_t taps[3] = {};
   std::size_t cols = 0;
-  float* acc = nullptr;          // [U][kDepthwiseChannels]
+  float* acc = nullptr;             // [U][kDepthwiseChannels]
   const StoreF32* store = nullptr;  // finish in registers instead
 };
 
-// KW, S: taps along the line and stride where they are known (dilation 1): neighbours share loads, and pixels outside
-// the line are left out. KW = 0: any, with all taps inside.
-// kWhole: a whole vector of channels, else `left` of them.
+// KW, S: taps along the line and stride where they are known (dilation 1): neighbours share loads,
+// and pixels outside the line are left out. KW = 0: any, with all taps inside. kWhole: a whole
+// vector of channels, else `left` of them.
 template <class Arch, int U, int KW, int S, bool kWhole>
-[[gnu::always_inline]] inline void depthwise_line(const DepthwiseTile& t, const float* x, const float* w, std::size_t left,
+[[gnu::always_inline]] inline void depthwise_line(const DepthwiseTile& t, const float* x,
+                                                  const float* w, std::size_t left,
                                                   typename Arch::f32 (&acc)[U][1]) {
   using batch = typename Arch::f32;
   const auto load = [left](const float* p) __attribute__((always_inline)) {
-    if constexpr (kWhole) return batch::load_unaligned(p);
-    else return VectorIo<batch>::load(p, left);
+    if constexpr (kWhole)
+      return batch::load_unaligned(p);
+    else
+      return VectorIo<batch>::load(p, left);
   };
   if constexpr (KW > 0) {
     batch wv[KW];
 #pragma GCC unroll 8
-    for (int k = 0; k < KW; ++k) wv[k] = batch::load_unaligned(w + static_cast<std::size_t>(k) * t.w_tap[2]);
+    for (int k = 0; k < KW; ++k)
+      wv[k] = batch::load_unaligned(w + static_cast<std::size_t>(k) * t.w_tap[2]);
 #pragma GCC unroll 32
     for (int i = 0; i < (U - 1) * S + KW; ++i) {
       if (static_cast<std::uint64_t>(t.first + i) >= static_cast<std::uint64_t>(t.width)) continue;
@@ -54,13 +59,15 @@ template <class Arch, int U, int KW, int S, bool kWhole>
       const batch wv = batch::load_unaligned(w);
 #pragma GCC unroll 8
       for (int u = 0; u < U; ++u)
-        acc[u][0] = Lanes<batch>::fma(load(x + static_cast<std::size_t>(u) * t.x_output), wv, acc[u][0]);
+        acc[u][0] =
+            Lanes<batch>::fma(load(x + static_cast<std::size_t>(u) * t.x_output), wv, acc[u][0]);
     }
   }
 }
 
 template <class Arch, int U, int KW, int S, bool kWhole>
-[[gnu::always_inline]] inline void depthwise_channels(const DepthwiseTile& t, std::size_t c, std::size_t left) {
+[[gnu::always_inline]] inline void depthwise_channels(const DepthwiseTile& t, std::size_t c,
+                                                      std::size_t left) {
   using batch = typename Arch::f32;
   batch acc[U][1];
 #pragma GCC unroll 8
@@ -73,7 +80,8 @@ template <class Arch, int U, int KW, int S, bool kWhole>
   }
   if (t.store) return store_tile_f32<Arch, U, 1>(*t.store, acc, c);
 #pragma GCC unroll 8
-  for (int u = 0; u < U; ++u) acc[u][0].store_aligned(t.acc + static_cast<std::size_t>(u) * kDepthwiseChannels + c);
+  for (int u = 0; u < U; ++u)
+    acc[u][0].store_aligned(t.acc + static_cast<std::size_t>(u) * kDepthwiseChannels + c);
 }
 
 template <class Arch, int U, int KW, int S>
@@ -118,10 +126,15 @@ template <class Arch>
 class DepthwiseLine {
  public:
   DepthwiseLine(const DepthwiseF32Args& args, std::int64_t line)
-      : args_(args), s_(args.shape), line_(line), channels_(static_cast<std::size_t>(s_.in_channels)),
+      : args_(args),
+        s_(args.shape),
+        line_(line),
+        channels_(static_cast<std::size_t>(s_.in_channels)),
         known_(depthwise_known<Arch>(s_)) {
-    const std::int64_t o1 = line % s_.out[1], o0 = line / s_.out[1] % s_.out[0], b = line / (s_.out[1] * s_.out[0]);
-    const std::int64_t i0 = o0 * s_.stride[0] - s_.pad_begin[0], i1 = o1 * s_.stride[1] - s_.pad_begin[1];
+    const std::int64_t o1 = line % s_.out[1], o0 = line / s_.out[1] % s_.out[0],
+                       b = line / (s_.out[1] * s_.out[0]);
+    const std::int64_t i0 = o0 * s_.stride[0] - s_.pad_begin[0],
+                       i1 = o1 * s_.stride[1] - s_.pad_begin[1];
     const Span k0 = inside<Arch>(i0, s_.kernel[0], s_.dilation[0], s_.in[0]);
     const Span k1 = inside<Arch>(i1, s_.kernel[1], s_.dilation[1], s_.in[1]);
     t_.acc = acc_;
@@ -141,7 +154,8 @@ class DepthwiseLine {
     if (empty_) return;
     const std::int64_t d = i0 + k0.begin * s_.dilation[0], h = i1 + k1.begin * s_.dilation[1];
     x_ += static_cast<std::size_t>(((b * s_.in[0] + d) * s_.in[1] + h) * s_.in[2]) * args.x_stride;
-    w_ += static_cast<std::size_t>(k0.begin) * t_.w_tap[0] + static_cast<std::size_t>(k1.begin) * t_.w_tap[1];
+    w_ += static_cast<std::size_t>(k0.begin) * t_.w_tap[0] +
+          static_cast<std::size_t>(k1.begin) * t_.w_tap[1];
   }
 
   // Outputs [begin, end) along the line.
@@ -155,18 +169,22 @@ class DepthwiseLine {
       }
       const Span k = inside<Arch>(t_.first, s_.kernel[2], s_.dilation[2], s_.in[2]);
       pixels = 1;  // doubled while all its windows are whole along the line
-      while (k.size() == s_.kernel[2] && pixels < static_cast<std::int64_t>(kDepthwisePixels) && o + 2 * pixels <= end &&
-             t_.first + (2 * pixels - 1) * s_.stride[2] + (s_.kernel[2] - 1) * s_.dilation[2] < s_.in[2])
+      while (k.size() == s_.kernel[2] && pixels < static_cast<std::int64_t>(kDepthwisePixels) &&
+             o + 2 * pixels <= end &&
+             t_.first + (2 * pixels - 1) * s_.stride[2] + (s_.kernel[2] - 1) * s_.dilation[2] <
+                 s_.in[2])
         pixels *= 2;
       t_.taps[2] = empty_ ? 0 : k.size();
-      const std::size_t skip = t_.taps[2] > 0 ? static_cast<std::size_t>(t_.first + k.begin * s_.dilation[2]) : 0;
-      outputs(o, pixels, x_ + skip * args_.x_stride, w_ + static_cast<std::size_t>(k.begin) * t_.w_tap[2],
-              &depthwise_pixels<Arch, 0, 1>);
+      const std::size_t skip =
+          t_.taps[2] > 0 ? static_cast<std::size_t>(t_.first + k.begin * s_.dilation[2]) : 0;
+      outputs(o, pixels, x_ + skip * args_.x_stride,
+              w_ + static_cast<std::size_t>(k.begin) * t_.w_tap[2], &depthwise_pixels<Arch, 0, 1>);
     }
   }
 
  private:
-  void outputs(std::int64_t o, std::int64_t pixels, const float* x, const float* w, depthwise_pixels_fn<Arch>* body) {
+  void outputs(std::int64_t o, std::int64_t pixels, const float* x, const float* w,
+               depthwise_pixels_fn<Arch>* body) {
     const std::size_t m = static_cast<std::size_t>(line_ * s_.out[2] + o);
     for (std::size_t c = 0; c < channels_; c += kDepthwiseChannels) {
       t_.cols = channels_ - c < kDepthwiseChannels ? channels_ - c : kDepthwiseChannels;
@@ -177,7 +195,8 @@ class DepthwiseLine {
       store.m = m;
       body(t_, pixels);
       if (t_.store) continue;
-      finish_f32<Arch>(args_.epilogue, {m, nullptr, static_cast<std::size_t>(pixels), c, t_.cols, acc_, kDepthwiseChannels});
+      finish_f32<Arch>(args_.epilogue, {m, nullptr, static_cast<std::size_t>(pixels), c, t_.cols,
+                                        acc_, kDepthwiseChannels});
     }
   }
 

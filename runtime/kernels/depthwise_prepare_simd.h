@@ -1,5 +1,5 @@
-// The preparation of a call of depthwise_u8s8: which engine, and the weights as it wants them. Include only from
-// depthwise_u8s8_simd.h.
+// The preparation of a call of depthwise_u8s8: which engine, and the weights as it wants them.
+// Include only from depthwise_u8s8_simd.h.
 #pragma once
 
 #include "runtime/kernels/conv_phase.h"

@@ -1,9 +1,10 @@
 // y = epilogue(x * w): f32 activations times packed f32 weights (pack_f32.h).
-//   acc[m,n] = fma(x[m,k], w[n,k], acc[m,n])     k = 0 .. K-1 in this order, acc from +0: one chain per output
-//   then epilogue.h (multiplier null)
+//   acc[m,n] = fma(x[m,k], w[n,k], acc[m,n])     k = 0 .. K-1 in this order, acc from +0: one chain
+//   per output then epilogue.h (multiplier null)
 // x: [M, K], rows x_stride floats apart. Only the outputs of rows [row_begin, row_end) and panels
-// [panel_begin, panel_end) (16 columns each, the last one shorter) are computed and written: callers split work by them,
-// which never changes a bit. x, w and y must not overlap. Re-entrant, allocation-free. Weights must be finite.
+// [panel_begin, panel_end) (16 columns each, the last one shorter) are computed and written:
+// callers split work by them, which never changes a bit. x, w and y must not overlap. Re-entrant,
+// allocation-free. Weights must be finite.
 #pragma once
 
 #include <cstddef>

@@ -13,7 +13,7 @@ struct GemmBlockF32 {
   std::size_t x_stride = 0, rows = 0, k = 0;
   const float* w = nullptr;  // first panel of the block
   std::size_t w_step = kPanelF32, panel_stride = 0, panels = 0;
-  float* acc = nullptr;      // [rows][panels * 16]
+  float* acc = nullptr;       // [rows][panels * 16]
   StoreF32* store = nullptr;  // finish in registers instead: m is the block's first row
 };
 

@@ -9,9 +9,15 @@
 
 namespace fold8::kernels {
 
-namespace reference { extern const KernelTable table; }
-namespace avx2 { extern const KernelTable table; }
-namespace avx512_vnni { extern const KernelTable table; }
+namespace reference {
+extern const KernelTable table;
+}
+namespace avx2 {
+extern const KernelTable table;
+}
+namespace avx512_vnni {
+extern const KernelTable table;
+}
 
 namespace {
 
@@ -36,15 +42,19 @@ Result<const Target*> find_target(std::string_view wanted) {
   for (const Target& t : kTargets) {
     if (t.name != wanted) continue;
     if (!t.cpu_can_run())
-      return unsupported("target '" + std::string(wanted) + "' cannot run on this CPU (it can run: " + runnable_names() + ")");
+      return unsupported("target '" + std::string(wanted) +
+                         "' cannot run on this CPU (it can run: " + runnable_names() + ")");
     return &t;
   }
-  return invalid_argument("unknown target '" + std::string(wanted) + "'; this build knows avx512_vnni, avx2, reference");
+  return invalid_argument("unknown target '" + std::string(wanted) +
+                          "'; this build knows avx512_vnni, avx2, reference");
 }
 
 Result<const Target*> select_target() {
   if (!cpu_features().avx2_fma)
-    return unsupported("this CPU lacks AVX2 and FMA, which fold8 needs (Intel since Haswell 2013, AMD since Excavator 2015)");
+    return unsupported(
+        "this CPU lacks AVX2 and FMA, which fold8 needs (Intel since Haswell 2013, AMD since "
+        "Excavator 2015)");
   if (const char* forced = std::getenv("FOLD8_TARGET"); forced != nullptr && *forced != '\0') {
     auto target = find_target(forced);
     if (!target.ok()) return in_context("FOLD8_TARGET", target.error());

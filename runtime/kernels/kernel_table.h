@@ -1,4 +1,5 @@
-// One table of function pointers per instruction set, filled from kernels.inc, chosen once, forceable by name.
+// One table of function pointers per instruction set, filled from kernels.inc, chosen once,
+// forceable by name.
 #pragma once
 
 #include <span>
@@ -16,15 +17,15 @@ struct KernelTable {
 };
 
 struct Target {
-  std::string_view name;         // "reference", "avx2", "avx512_vnni"
+  std::string_view name;  // "reference", "avx2", "avx512_vnni"
   bool (*cpu_can_run)();
   const KernelTable* kernels;
 };
 
-std::span<const Target> targets();                 // best first; the last is reference
+std::span<const Target> targets();  // best first; the last is reference
 
-// The target FOLD8_TARGET names (an error if unknown or not runnable here), else the best this CPU can run.
-// reference, too, requires AVX2 and FMA: fold8 does not run on older CPUs, and says so.
+// The target FOLD8_TARGET names (an error if unknown or not runnable here), else the best this CPU
+// can run. reference, too, requires AVX2 and FMA: fold8 does not run on older CPUs, and says so.
 Result<const Target*> select_target();
 Result<const Target*> find_target(std::string_view name);
 

@@ -1,10 +1,12 @@
-// y = epilogue(alpha * (a * b)): the product of two activations, any strides (transposed views cost a packing).
+// y = epilogue(alpha * (a * b)): the product of two activations, any strides (transposed views cost
+// a packing).
 //   chain = fma(a[m,k], b[k,n], chain)           k = 0 .. K-1, from +0: one chain per output
 //   acc[m,n] = chain * alpha                     one rounding
 //   then epilogue.h (multiplier null)
-// a[m,k] = a[m * a_row_stride + k * a_col_stride], b[k,n] likewise; strides in floats, >= 0 (0 broadcasts).
-// One matrix a call; batches are the caller's loop. Only rows [row_begin, row_end) are computed and written.
-// scratch: matmul_f32_scratch_bytes(args) bytes, 64-byte aligned, one per thread, contents need not survive.
+// a[m,k] = a[m * a_row_stride + k * a_col_stride], b[k,n] likewise; strides in floats, >= 0 (0
+// broadcasts). One matrix a call; batches are the caller's loop. Only rows [row_begin, row_end) are
+// computed and written. scratch: matmul_f32_scratch_bytes(args) bytes, 64-byte aligned, one per
+// thread, contents need not survive.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +28,8 @@ struct MatmulF32Args {
 };
 using matmul_f32_fn = void(const MatmulF32Args& args);
 
-std::size_t matmul_f32_scratch_bytes(const MatmulF32Args& args);  // bytes; looks at k and the strides only
+std::size_t matmul_f32_scratch_bytes(
+    const MatmulF32Args& args);  // bytes; looks at k and the strides only
 
 namespace reference {
 matmul_f32_fn matmul_f32;

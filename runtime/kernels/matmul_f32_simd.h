@@ -17,21 +17,26 @@ void pack_columns_f32(const MatmulF32Args& args, std::size_t n0, std::size_t col
     std::size_t k = 0;
     if (width == kPanelF32 && args.b_col_stride == 1) {
       for (; k < args.k; ++k)
-        for (std::size_t i = 0; i < kPanelF32; ++i) packed[k * kPanelF32 + i] = b[k * args.b_row_stride + i];
+        for (std::size_t i = 0; i < kPanelF32; ++i)
+          packed[k * kPanelF32 + i] = b[k * args.b_row_stride + i];
     } else if (width == kPanelF32 && args.b_row_stride == 1) {
       for (; k + 8 <= args.k; k += 8)
         for (std::size_t i = 0; i < kPanelF32; i += 8)
-          transpose_8x8<Arch>(b + i * args.b_col_stride + k, args.b_col_stride, packed + k * kPanelF32 + i, kPanelF32);
+          transpose_8x8<Arch>(b + i * args.b_col_stride + k, args.b_col_stride,
+                              packed + k * kPanelF32 + i, kPanelF32);
     }
     for (; k < args.k; ++k)
       for (std::size_t i = 0; i < kPanelF32; ++i)
-        packed[k * kPanelF32 + i] = i < width ? b[k * args.b_row_stride + i * args.b_col_stride] : 0.0f;
+        packed[k * kPanelF32 + i] =
+            i < width ? b[k * args.b_row_stride + i * args.b_col_stride] : 0.0f;
   }
 }
 
-// Points the block at rows [m, m + rows) of a, gathered into scratch where their elements are not adjacent.
+// Points the block at rows [m, m + rows) of a, gathered into scratch where their elements are not
+// adjacent.
 template <class Arch>
-void matmul_rows_f32(const MatmulF32Args& args, std::size_t m, float* scratch, GemmBlockF32& block) {
+void matmul_rows_f32(const MatmulF32Args& args, std::size_t m, float* scratch,
+                     GemmBlockF32& block) {
   block.x = args.a + m * args.a_row_stride;
   block.x_stride = args.a_row_stride;
   if (args.a_col_stride == 1) return;
@@ -51,7 +56,8 @@ void matmul_f32(const MatmulF32Args& args) {
   GemmBlockF32 block;
   block.k = args.k;
   block.acc = acc;
-  const std::size_t at_once = TileShapes<Arch>::panels_for(total < kBlockRowsF32 ? total : kBlockRowsF32);
+  const std::size_t at_once =
+      TileShapes<Arch>::panels_for(total < kBlockRowsF32 ? total : kBlockRowsF32);
   // Packing pays when several rows use it; few rows read b where it lies.
   const bool in_place = args.b_col_stride == 1 && total <= TileShapes<Arch>::kInPlaceRows;
   for (std::size_t n0 = 0; n0 < args.n;) {

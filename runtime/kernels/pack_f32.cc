@@ -25,11 +25,13 @@ void pack_f32(const float* w, std::size_t n, std::size_t k, std::size_t groups, 
         }
 }
 
-ConvWeights conv_weights(const float* w, std::size_t n, std::size_t c, std::size_t taps, std::size_t groups) {
+ConvWeights conv_weights(const float* w, std::size_t n, std::size_t c, std::size_t taps,
+                         std::size_t groups) {
   return {w, n, c, taps, groups, n * c * taps, c * taps, taps};
 }
 
-ConvWeights conv_transpose_weights(const float* w, std::size_t n, std::size_t c, std::size_t taps, std::size_t groups) {
+ConvWeights conv_transpose_weights(const float* w, std::size_t n, std::size_t c, std::size_t taps,
+                                   std::size_t groups) {
   return {w, n, c, taps, groups, c * n * taps, taps, n * taps};
 }
 
@@ -40,14 +42,16 @@ void pack_conv_f32(const ConvWeights& v, float* packed) {
         for (std::size_t c = 0; c < v.c; ++c)
           for (std::size_t j = 0; j < kPanelF32; ++j) {
             const std::size_t o = p * kPanelF32 + j;
-            *packed++ = o < v.n ? v.w[g * v.group_stride + o * v.out_stride + c * v.in_stride + t] : 0.0f;
+            *packed++ =
+                o < v.n ? v.w[g * v.group_stride + o * v.out_stride + c * v.in_stride + t] : 0.0f;
           }
 }
 
 void pack_depthwise_f32(const float* w, std::size_t channels, std::size_t taps, float* packed) {
   const std::size_t stride = panels_of(channels) * kPanelF32;
   for (std::size_t t = 0; t < taps; ++t)
-    for (std::size_t c = 0; c < stride; ++c) packed[t * stride + c] = c < channels ? w[c * taps + t] : 0.0f;
+    for (std::size_t c = 0; c < stride; ++c)
+      packed[t * stride + c] = c < channels ? w[c * taps + t] : 0.0f;
 }
 
 }  // namespace fold8::kernels

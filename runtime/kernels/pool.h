@@ -1,19 +1,22 @@
 // Max and average pooling, 1 to 3 spatial axes, channels-last or plain.
 //
 //   max_pool_*:        y = max over the window's positions inside the input
-//                      f32: NaN wins (stored as 0x7fc00000), max(-0,+0) = +0; a window without any: -inf (u8: 0)
-//   average_pool_f32:  y = sum / f32(count); sum = one chain of additions from +0, positions ascending in (d, h, w)
-//   average_pool_u8:   r = f32(sum(q) - inside*x_zero_point) * multipliers[count]     sum exact, one rounding to f32
-//                      y u8:  min(max(r, -z), 255 - z) rounded half to even + z       z = y_zero_point
-//                      y f32: r
-//     inside: positions inside the input. count: the same, or with count_include_pad the positions inside the input
-//     and its pads (pad_begin, pad_end of the window). count = 0: r = 0. multipliers[c] = f32(double(s_x) / s_y / c)
-//     for c = 1 .. taps ([0] is unused); s_y = 1 for f32.
+//                      f32: NaN wins (stored as 0x7fc00000), max(-0,+0) = +0; a window without any:
+//                      -inf (u8: 0)
+//   average_pool_f32:  y = sum / f32(count); sum = one chain of additions from +0, positions
+//   ascending in (d, h, w) average_pool_u8:   r = f32(sum(q) - inside*x_zero_point) *
+//   multipliers[count]     sum exact, one rounding to f32
+//                      y u8:  min(max(r, -z), 255 - z) rounded half to even + z       z =
+//                      y_zero_point y f32: r
+//     inside: positions inside the input. count: the same, or with count_include_pad the positions
+//     inside the input and its pads (pad_begin, pad_end of the window). count = 0: r = 0.
+//     multipliers[c] = f32(double(s_x) / s_y / c) for c = 1 .. taps ([0] is unused); s_y = 1 for
+//     f32.
 //
-// channels-last: x [outer, D, H, W, channels]; plain: x [outer, D, H, W] with channels = 1 and outer = N*C.
-// x and y are dense. Output lines: line = (o*OD + d)*OH + h, each OW * channels elements; only lines
-// [line_begin, line_end) are computed. A global pool is a window as large as the input.
-// global_average_f32 splits by channels, too: see its arguments.
+// channels-last: x [outer, D, H, W, channels]; plain: x [outer, D, H, W] with channels = 1 and
+// outer = N*C. x and y are dense. Output lines: line = (o*OD + d)*OH + h, each OW * channels
+// elements; only lines [line_begin, line_end) are computed. A global pool is a window as large as
+// the input. global_average_f32 splits by channels, too: see its arguments.
 #pragma once
 
 #include <cstddef>
@@ -23,8 +26,9 @@
 
 namespace fold8::kernels {
 
-// Along one axis, output o looks at inputs  o * stride - pad_begin + k * dilation,  k = 0 .. kernel-1; those outside
-// [0, in) are padding. `out` is the caller's, who has dealt with auto_pad and ceil_mode.
+// Along one axis, output o looks at inputs  o * stride - pad_begin + k * dilation,  k = 0 ..
+// kernel-1; those outside [0, in) are padding. `out` is the caller's, who has dealt with auto_pad
+// and ceil_mode.
 struct PoolAxis {
   std::int64_t in = 1, out = 1;
   std::int64_t kernel = 1, stride = 1, dilation = 1;
@@ -70,7 +74,8 @@ struct AveragePoolU8Args {
 using average_pool_u8_fn = void(const AveragePoolU8Args& args);
 
 // y[o,c] = sum / f32(positions); sum = one chain of additions from +0, positions ascending.
-// x: [outer, positions, channels] (plain: channels = 1, outer = N*C). Outputs o*channels + c in [begin, end).
+// x: [outer, positions, channels] (plain: channels = 1, outer = N*C). Outputs o*channels + c in
+// [begin, end).
 struct GlobalAverageF32Args {
   std::size_t outer = 1, positions = 0, channels = 1;
   const float* x = nullptr;

@@ -1,4 +1,5 @@
-// The walk over outputs and window positions that all pooling kernels share. Include only from *_simd.h.
+// The walk over outputs and window positions that all pooling kernels share. Include only from
+// *_simd.h.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +10,8 @@
 
 namespace fold8::kernels::simd {
 
-// The positions of one window inside the input: taps[a] steps of step[a] elements along each axis from `first` on.
+// The positions of one window inside the input: taps[a] steps of step[a] elements along each axis
+// from `first` on.
 struct PoolTaps {
   std::int64_t first = 0;
   std::int64_t taps[3] = {}, step[3] = {};
@@ -31,8 +33,9 @@ struct PoolGeometry {
     for (int a = 2; a >= 0; --a) {
       const std::int64_t start = o[a] * axis[a].stride - axis[a].pad_begin;
       const Span k = simd::inside<Arch>(start, axis[a].kernel, axis[a].dilation, axis[a].in);
-      const Span padded = simd::inside<Arch>(start + axis[a].pad_begin, axis[a].kernel, axis[a].dilation,
-                                             axis[a].in + axis[a].pad_begin + axis[a].pad_end);
+      const Span padded =
+          simd::inside<Arch>(start + axis[a].pad_begin, axis[a].kernel, axis[a].dilation,
+                             axis[a].in + axis[a].pad_begin + axis[a].pad_end);
       t.taps[a] = k.size();
       t.step[a] = axis[a].dilation * size;
       t.inside *= k.size();

@@ -1,5 +1,5 @@
-// The f32 register tile under gemm_f32, matmul_f32 and conv_f32: R rows by P panels of 16 columns, one FMA chain each.
-// Include only from *_simd.h.
+// The f32 register tile under gemm_f32, matmul_f32 and conv_f32: R rows by P panels of 16 columns,
+// one FMA chain each. Include only from *_simd.h.
 #pragma once
 
 #include <cstddef>
@@ -10,46 +10,51 @@
 
 namespace fold8::kernels::simd {
 
-// The usual epilogue (f32 out, f32 residual or none, clip or none, all columns there), applied to the registers.
+// The usual epilogue (f32 out, f32 residual or none, clip or none, all columns there), applied to
+// the registers.
 struct StoreF32 {
-  float* y = nullptr;              // at the tile's first column
+  float* y = nullptr;  // at the tile's first column
   std::size_t y_stride = 0;
   const float* residual = nullptr;  // likewise, or null
   std::size_t residual_stride = 0;
   float residual_scale = 1;
-  const float* offset = nullptr;   // likewise, or null
-  std::size_t m = 0;               // row of the tile's first row, the others follow it ...
+  const float* offset = nullptr;    // likewise, or null
+  std::size_t m = 0;                // row of the tile's first row, the others follow it ...
   const std::size_t* ms = nullptr;  // ... unless they are listed here
   bool clip = false, scaled = false;
-  float a = 0, b = 0, alpha = 1;   // alpha: only if scaled
+  float a = 0, b = 0, alpha = 1;  // alpha: only if scaled
 };
 
 // What a tile sums over: `taps` runs of `depth` products. Run t reads depth floats of each row from
-// rows[t * R + r] + offset, and weights  w + w_offsets[t] + k * w_step + p * panel_stride + (0 .. 15).
+// rows[t * R + r] + offset, and weights  w + w_offsets[t] + k * w_step + p * panel_stride + (0 ..
+// 15).
 struct TileF32 {
   std::size_t taps = 1, depth = 0;
-  const float* const* rows = nullptr;   // [taps][R]
+  const float* const* rows = nullptr;  // [taps][R]
   std::size_t offset = 0;
   const float* w = nullptr;
   const std::size_t* w_offsets = nullptr;  // [taps]
   std::size_t w_step = kPanelF32, panel_stride = 0;
-  float* acc = nullptr;                 // [R][acc_stride], 64-byte aligned rows
+  float* acc = nullptr;  // [R][acc_stride], 64-byte aligned rows
   std::size_t acc_stride = 0;
-  bool first = true;                    // start from +0 instead of acc
-  const StoreF32* store = nullptr;      // the chains end here: do this instead of writing acc
+  bool first = true;                // start from +0 instead of acc
+  const StoreF32* store = nullptr;  // the chains end here: do this instead of writing acc
 };
 using tile_f32_fn = void(const TileF32& t);
 
 // c: R rows of kCols vectors, from column n0 of the store on.
 template <class Arch, int R, int kCols>
-[[gnu::always_inline]] inline void store_tile_f32(const StoreF32& s, const typename Arch::f32 (&c)[R][kCols],
+[[gnu::always_inline]] inline void store_tile_f32(const StoreF32& s,
+                                                  const typename Arch::f32 (&c)[R][kCols],
                                                   std::size_t n0 = 0) {
   using batch = typename Arch::f32;
   constexpr std::size_t kWidth = batch::size;
   batch offset[kCols];
 #pragma GCC unroll 16
   for (int j = 0; j < kCols; ++j)
-    offset[j] = s.offset ? batch::load_unaligned(s.offset + n0 + static_cast<std::size_t>(j) * kWidth) : batch(0.0f);
+    offset[j] = s.offset
+                    ? batch::load_unaligned(s.offset + n0 + static_cast<std::size_t>(j) * kWidth)
+                    : batch(0.0f);
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r) {
     const std::size_t m = s.ms ? s.ms[r] : s.m + static_cast<std::size_t>(r);
@@ -60,7 +65,8 @@ template <class Arch, int R, int kCols>
       if (s.scaled) v = v * batch(s.alpha);
       v = v + offset[j];
       if (s.residual)
-        v = Lanes<batch>::fma(batch::load_unaligned(s.residual + m * s.residual_stride + n), batch(s.residual_scale), v);
+        v = Lanes<batch>::fma(batch::load_unaligned(s.residual + m * s.residual_stride + n),
+                              batch(s.residual_scale), v);
       if (s.clip) v = generic::clip(v, batch(s.a), batch(s.b));
       v.store_unaligned(s.y + m * s.y_stride + n);
     }
@@ -105,8 +111,8 @@ void tile_f32(const TileF32& t) {
     for (int j = 0; j < kCols; ++j) c[r][j].store_aligned(t.acc + r * t.acc_stride + j * kWidth);
 }
 
-// The tile shapes a target has: 24 (AVX-512) or 12 (AVX2) accumulators hide the FMA latency and leave registers for
-// the operands; a single row streams several panels for the same reason.
+// The tile shapes a target has: 24 (AVX-512) or 12 (AVX2) accumulators hide the FMA latency and
+// leave registers for the operands; a single row streams several panels for the same reason.
 template <class Arch>
 struct TileShapes {
   static constexpr bool kWide = Arch::f32::size == 16;

@@ -62,14 +62,17 @@ TransposePlan make_transpose_plan(std::span<const std::int64_t> extents, std::sp
   return plan;
 }
 
-TransposePlan to_channels_last(std::size_t batch, std::size_t channels, std::size_t pixels, std::size_t element_size) {
-  const std::int64_t extents[] = {static_cast<std::int64_t>(batch), static_cast<std::int64_t>(channels),
+TransposePlan to_channels_last(std::size_t batch, std::size_t channels, std::size_t pixels,
+                               std::size_t element_size) {
+  const std::int64_t extents[] = {static_cast<std::int64_t>(batch),
+                                  static_cast<std::int64_t>(channels),
                                   static_cast<std::int64_t>(pixels)};
   const int perm[] = {0, 2, 1};
   return make_transpose_plan(extents, perm, element_size);
 }
 
-TransposePlan to_channels_first(std::size_t batch, std::size_t channels, std::size_t pixels, std::size_t element_size) {
+TransposePlan to_channels_first(std::size_t batch, std::size_t channels, std::size_t pixels,
+                                std::size_t element_size) {
   return to_channels_last(batch, pixels, channels, element_size);
 }
 

@@ -12,11 +12,15 @@ struct Copy {
   std::size_t size[kMaxTransposeRank];  // of y below an axis, in elements
 };
 
-void copy(const Copy& c, int axis, std::size_t begin, std::size_t end, std::size_t from, std::size_t to) {
+void copy(const Copy& c, int axis, std::size_t begin, std::size_t end, std::size_t from,
+          std::size_t to) {
   for (std::size_t i = begin; i < end; ++i) {
     const std::size_t x = from + i * c.plan.stride[axis], y = to + i * c.size[axis];
-    if (axis + 1 < c.plan.rank) copy(c, axis + 1, 0, c.plan.extent[axis + 1], x, y);
-    else std::memcpy(c.y + y * c.plan.element_size, c.x + x * c.plan.element_size, c.plan.element_size);
+    if (axis + 1 < c.plan.rank)
+      copy(c, axis + 1, 0, c.plan.extent[axis + 1], x, y);
+    else
+      std::memcpy(c.y + y * c.plan.element_size, c.x + x * c.plan.element_size,
+                  c.plan.element_size);
   }
 }
 

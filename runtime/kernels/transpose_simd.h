@@ -8,7 +8,8 @@
 
 namespace fold8::kernels::simd {
 
-// y[q, l] = x[q + l * x_stride] for q < rows, l < cols; rows of y are y_stride apart. All in elements.
+// y[q, l] = x[q + l * x_stride] for q < rows, l < cols; rows of y are y_stride apart. All in
+// elements.
 struct Transpose2d {
   const std::byte* x = nullptr;
   std::byte* y = nullptr;
@@ -18,16 +19,19 @@ struct Transpose2d {
 template <class Arch, class T>
 void transpose_2d(const Transpose2d& t) {
   constexpr std::size_t kTile = TransposeTile<Arch, T>::kSide;
-  constexpr std::size_t kBlock = kTile > 64 / sizeof(T) ? kTile : 64 / sizeof(T);  // whole cache lines of both
+  constexpr std::size_t kBlock =
+      kTile > 64 / sizeof(T) ? kTile : 64 / sizeof(T);  // whole cache lines of both
   const T* const x = reinterpret_cast<const T*>(t.x);
   T* const y = reinterpret_cast<T*>(t.y);
   const std::size_t whole_rows = t.rows / kTile * kTile, whole_cols = t.cols / kTile * kTile;
   for (std::size_t q0 = 0; q0 < whole_rows; q0 += kBlock)
     for (std::size_t l0 = 0; l0 < whole_cols; l0 += kTile)
       for (std::size_t q = q0; q < q0 + kBlock && q < whole_rows; q += kTile)
-        TransposeTile<Arch, T>::run(x + q + l0 * t.x_stride, t.x_stride, y + q * t.y_stride + l0, t.y_stride);
+        TransposeTile<Arch, T>::run(x + q + l0 * t.x_stride, t.x_stride, y + q * t.y_stride + l0,
+                                    t.y_stride);
   for (std::size_t q = 0; q < t.rows; ++q)
-    for (std::size_t l = q < whole_rows ? whole_cols : 0; l < t.cols; ++l) y[q * t.y_stride + l] = x[q + l * t.x_stride];
+    for (std::size_t l = q < whole_rows ? whole_cols : 0; l < t.cols; ++l)
+      y[q * t.y_stride + l] = x[q + l * t.x_stride];
 }
 
 template <class Arch>
@@ -36,7 +40,8 @@ struct TransposeWalk {
   std::size_t y_stride[kMaxTransposeRank];
   int contiguous;  // the axis of y along which x is contiguous
 
-  // All axes but the last and the contiguous one are loops; those two are one copy or 2-d transpose.
+  // All axes but the last and the contiguous one are loops; those two are one copy or 2-d
+  // transpose.
   void run(int axis, std::size_t begin, std::size_t end, const std::byte* x, std::byte* y) const {
     const int last = plan.rank - 1;
     const std::size_t size = plan.element_size;
@@ -59,17 +64,22 @@ struct TransposeWalk {
   // Below the contiguous axis: the axes between it and the last are loops around the 2-d transpose.
   void inner(std::size_t rows, const std::byte* x, std::byte* y, int axis) const {
     const int last = plan.rank - 1;
-    if (axis + 1 == last) return two_d({x, y, rows, plan.extent[last], plan.stride[last], y_stride[contiguous]});
+    if (axis + 1 == last)
+      return two_d({x, y, rows, plan.extent[last], plan.stride[last], y_stride[contiguous]});
     for (std::size_t i = 0; i < plan.extent[axis + 1]; ++i)
-      inner(rows, x + i * plan.stride[axis + 1] * plan.element_size, y + i * y_stride[axis + 1] * plan.element_size,
-            axis + 1);
+      inner(rows, x + i * plan.stride[axis + 1] * plan.element_size,
+            y + i * y_stride[axis + 1] * plan.element_size, axis + 1);
   }
   void two_d(const Transpose2d& t) const {
     switch (plan.element_size) {
-      case 1: return transpose_2d<Arch, std::uint8_t>(t);
-      case 2: return transpose_2d<Arch, std::uint16_t>(t);
-      case 4: return transpose_2d<Arch, std::uint32_t>(t);
-      default: return transpose_2d<Arch, std::uint64_t>(t);
+      case 1:
+        return transpose_2d<Arch, std::uint8_t>(t);
+      case 2:
+        return transpose_2d<Arch, std::uint16_t>(t);
+      case 4:
+        return transpose_2d<Arch, std::uint32_t>(t);
+      default:
+        return transpose_2d<Arch, std::uint64_t>(t);
     }
   }
 };
@@ -85,7 +95,8 @@ void transpose(const TransposeArgs& args) {
     if (plan.stride[i] == 1) walk.contiguous = i;
   }
   if (elements == 0 || args.begin >= args.end) return;
-  walk.run(0, args.begin, args.end, static_cast<const std::byte*>(args.x), static_cast<std::byte*>(args.y));
+  walk.run(0, args.begin, args.end, static_cast<const std::byte*>(args.x),
+           static_cast<std::byte*>(args.y));
 }
 
 }  // namespace fold8::kernels::simd

@@ -1,4 +1,5 @@
-// Small transposes in registers, in AVX2 instructions on every vector target. Include only from *_simd.h.
+// Small transposes in registers, in AVX2 instructions on every vector target. Include only from
+// *_simd.h.
 #pragma once
 
 #include <immintrin.h>
@@ -10,7 +11,8 @@
 
 namespace fold8::kernels::simd {
 
-// y[j * y_stride + i] = x[i * x_stride + j] for i, j in 0 .. 7; strides in floats. xsimd has no word for the shuffles.
+// y[j * y_stride + i] = x[i * x_stride + j] for i, j in 0 .. 7; strides in floats. xsimd has no
+// word for the shuffles.
 template <class Arch>
 inline void transpose_8x8(const float* x, std::size_t x_stride, float* y, std::size_t y_stride) {
   __m256 half[8], pair[8];
@@ -41,21 +43,29 @@ struct TransposeTile;
 template <class Arch>
 struct TransposeTile<Arch, std::uint32_t> {
   static constexpr std::size_t kSide = 8;
-  static void run(const std::uint32_t* x, std::size_t x_stride, std::uint32_t* y, std::size_t y_stride) {
-    transpose_8x8<Arch>(reinterpret_cast<const float*>(x), x_stride, reinterpret_cast<float*>(y), y_stride);
+  static void run(const std::uint32_t* x, std::size_t x_stride, std::uint32_t* y,
+                  std::size_t y_stride) {
+    transpose_8x8<Arch>(reinterpret_cast<const float*>(x), x_stride, reinterpret_cast<float*>(y),
+                        y_stride);
   }
 };
 
 template <class Arch>
 struct TransposeTile<Arch, std::uint64_t> {
   static constexpr std::size_t kSide = 4;
-  static void run(const std::uint64_t* x, std::size_t x_stride, std::uint64_t* y, std::size_t y_stride) {
+  static void run(const std::uint64_t* x, std::size_t x_stride, std::uint64_t* y,
+                  std::size_t y_stride) {
     __m256i row[4];
 #pragma GCC unroll 4
-    for (std::size_t i = 0; i < 4; ++i) row[i] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + i * x_stride));
-    const __m256i a = _mm256_unpacklo_epi64(row[0], row[1]), b = _mm256_unpackhi_epi64(row[0], row[1]);
-    const __m256i c = _mm256_unpacklo_epi64(row[2], row[3]), d = _mm256_unpackhi_epi64(row[2], row[3]);
-    const auto store = [&](std::size_t j, __m256i v) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(y + j * y_stride), v); };
+    for (std::size_t i = 0; i < 4; ++i)
+      row[i] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(x + i * x_stride));
+    const __m256i a = _mm256_unpacklo_epi64(row[0], row[1]),
+                  b = _mm256_unpackhi_epi64(row[0], row[1]);
+    const __m256i c = _mm256_unpacklo_epi64(row[2], row[3]),
+                  d = _mm256_unpackhi_epi64(row[2], row[3]);
+    const auto store = [&](std::size_t j, __m256i v) {
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(y + j * y_stride), v);
+    };
     store(0, _mm256_permute2x128_si256(a, c, 0x20));
     store(1, _mm256_permute2x128_si256(b, d, 0x20));
     store(2, _mm256_permute2x128_si256(a, c, 0x31));
@@ -63,14 +73,16 @@ struct TransposeTile<Arch, std::uint64_t> {
   }
 };
 
-// Rounds of interleaving row i with row i + half: after log2(rows) of them the bytes stand in columns.
+// Rounds of interleaving row i with row i + half: after log2(rows) of them the bytes stand in
+// columns.
 template <class Arch, class T, std::size_t kRows>
 struct TransposeByInterleaving {
   static constexpr std::size_t kSide = kRows;
   static void run(const T* x, std::size_t x_stride, T* y, std::size_t y_stride) {
     __m128i a[kRows], b[kRows];
 #pragma GCC unroll 16
-    for (std::size_t i = 0; i < kRows; ++i) a[i] = _mm_loadu_si128(reinterpret_cast<const __m128i*>(x + i * x_stride));
+    for (std::size_t i = 0; i < kRows; ++i)
+      a[i] = _mm_loadu_si128(reinterpret_cast<const __m128i*>(x + i * x_stride));
 #pragma GCC unroll 4
     for (std::size_t round = 1; round < kRows; round *= 2) {
 #pragma GCC unroll 16
@@ -82,12 +94,17 @@ struct TransposeByInterleaving {
       for (std::size_t i = 0; i < kRows; ++i) a[i] = b[i];
     }
 #pragma GCC unroll 16
-    for (std::size_t i = 0; i < kRows; ++i) _mm_storeu_si128(reinterpret_cast<__m128i*>(y + i * y_stride), a[i]);
+    for (std::size_t i = 0; i < kRows; ++i)
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(y + i * y_stride), a[i]);
   }
 
  private:
-  static __m128i low(__m128i a, __m128i b) { return sizeof(T) == 1 ? _mm_unpacklo_epi8(a, b) : _mm_unpacklo_epi16(a, b); }
-  static __m128i high(__m128i a, __m128i b) { return sizeof(T) == 1 ? _mm_unpackhi_epi8(a, b) : _mm_unpackhi_epi16(a, b); }
+  static __m128i low(__m128i a, __m128i b) {
+    return sizeof(T) == 1 ? _mm_unpacklo_epi8(a, b) : _mm_unpacklo_epi16(a, b);
+  }
+  static __m128i high(__m128i a, __m128i b) {
+    return sizeof(T) == 1 ? _mm_unpackhi_epi8(a, b) : _mm_unpackhi_epi16(a, b);
+  }
 };
 
 template <class Arch>

@@ -65,18 +65,17 @@ inline void with_unary(UnaryKind kind, Function&& f) {
   case UnaryKind::name:   \
     return f.template operator()<UnaryKind::name>();
     FOLD8_UNARY(identity)
-    FOLD8_UNARY(clip) FOLD8_UNARY(leaky_relu) FOLD8_UNARY(hard_sigmoid) FOLD8_UNARY(hard_swish)
-        FOLD8_UNARY(sigmoid) FOLD8_UNARY(silu) FOLD8_UNARY(tanh) FOLD8_UNARY(gelu_erf)
-            FOLD8_UNARY(gelu_tanh) FOLD8_UNARY(elu) FOLD8_UNARY(abs) FOLD8_UNARY(neg)
-                FOLD8_UNARY(sqrt) FOLD8_UNARY(exp) FOLD8_UNARY(log) FOLD8_UNARY(reciprocal)
-                    FOLD8_UNARY(floor) FOLD8_UNARY(ceil) FOLD8_UNARY(round) FOLD8_UNARY(sign)
-                        FOLD8_UNARY(erf) FOLD8_UNARY(softplus) FOLD8_UNARY(softsign)
-                            FOLD8_UNARY(mish) FOLD8_UNARY(selu) FOLD8_UNARY(celu)
-                                FOLD8_UNARY(thresholded_relu) FOLD8_UNARY(square) FOLD8_UNARY(trunc)
-                                    FOLD8_UNARY(shrink) FOLD8_UNARY(canonical_nan)
-                                        FOLD8_UNARY(affine)
+    FOLD8_UNARY(clip)
+    FOLD8_UNARY(leaky_relu) FOLD8_UNARY(hard_sigmoid) FOLD8_UNARY(hard_swish) FOLD8_UNARY(sigmoid)
+        FOLD8_UNARY(silu) FOLD8_UNARY(tanh) FOLD8_UNARY(gelu_erf) FOLD8_UNARY(gelu_tanh)
+            FOLD8_UNARY(elu) FOLD8_UNARY(abs) FOLD8_UNARY(neg) FOLD8_UNARY(sqrt) FOLD8_UNARY(exp)
+                FOLD8_UNARY(log) FOLD8_UNARY(reciprocal) FOLD8_UNARY(floor) FOLD8_UNARY(ceil)
+                    FOLD8_UNARY(round) FOLD8_UNARY(sign) FOLD8_UNARY(erf) FOLD8_UNARY(softplus)
+                        FOLD8_UNARY(softsign) FOLD8_UNARY(mish) FOLD8_UNARY(selu) FOLD8_UNARY(celu)
+                            FOLD8_UNARY(thresholded_relu) FOLD8_UNARY(square) FOLD8_UNARY(trunc)
+                                FOLD8_UNARY(shrink) FOLD8_UNARY(canonical_nan) FOLD8_UNARY(affine)
 #undef FOLD8_UNARY
-                                            default : return;
+                                    default : return;
   }
 }
 

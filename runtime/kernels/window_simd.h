@@ -13,7 +13,8 @@ struct Span {
 
 // The k in [0, kernel) with  0 <= start + k * dilation < limit.
 template <class Arch>
-inline Span inside(std::int64_t start, std::int64_t kernel, std::int64_t dilation, std::int64_t limit) {
+inline Span inside(std::int64_t start, std::int64_t kernel, std::int64_t dilation,
+                   std::int64_t limit) {
   Span s;
   if (dilation == 1) {  // no division in the usual case
     s.begin = start >= 0 ? 0 : -start;

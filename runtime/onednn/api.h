@@ -10,15 +10,20 @@ using Dims = dnnl::memory::dims;
 using MemoryDesc = dnnl::memory::desc;
 
 #if DNNL_VERSION_MAJOR >= 3
-inline constexpr bool kHasInt8 = false;   // scales and zero points became run-time arguments: fold8's own kernels run those
+inline constexpr bool kHasInt8 =
+    false;  // scales and zero points became run-time arguments: fold8's own kernels run those
 #else
 inline constexpr bool kHasInt8 = true;
 #endif
 
-// A primitive descriptor, nullopt if oneDNN has no implementation for it or only its slow reference.
+// A primitive descriptor, nullopt if oneDNN has no implementation for it or only its slow
+// reference.
 template <class Primitive, class... Args>
-std::optional<typename Primitive::primitive_desc> describe(const dnnl::engine& engine, dnnl::primitive_attr attr, const Args&... args) {
-  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);   // a shared primitive with the library's own gives wrong results
+std::optional<typename Primitive::primitive_desc> describe(const dnnl::engine& engine,
+                                                           dnnl::primitive_attr attr,
+                                                           const Args&... args) {
+  attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);  // a shared primitive with the library's
+                                                          // own gives wrong results
   try {
 #if DNNL_VERSION_MAJOR >= 3
     typename Primitive::primitive_desc pd(engine, args..., attr);
@@ -32,7 +37,8 @@ std::optional<typename Primitive::primitive_desc> describe(const dnnl::engine& e
   }
 }
 
-inline void append_eltwise(dnnl::post_ops& ops, dnnl::algorithm algorithm, float alpha, float beta) {
+inline void append_eltwise(dnnl::post_ops& ops, dnnl::algorithm algorithm, float alpha,
+                           float beta) {
 #if DNNL_VERSION_MAJOR >= 3
   ops.append_eltwise(algorithm, alpha, beta);
 #else

@@ -13,18 +13,22 @@ struct Geometry {
 
 std::optional<Geometry> geometry_of(const graph::Conv& op, const ops::PrepareContext& c) {
   const auto axes = static_cast<std::size_t>(c.type(0).shape.rank() - 2);
-  if (op.auto_pad != graph::AutoPad::none) return std::nullopt;   // resolved per shape: rare
+  if (op.auto_pad != graph::AutoPad::none) return std::nullopt;  // resolved per shape: rare
   Geometry g;
   for (std::size_t i = 0; i < axes; ++i) {
-    const std::int64_t x = c.type(0).shape.extent(static_cast<int>(i) + 2), y = c.out(0).shape.extent(static_cast<int>(i) + 2);
+    const std::int64_t x = c.type(0).shape.extent(static_cast<int>(i) + 2),
+                       y = c.out(0).shape.extent(static_cast<int>(i) + 2);
     const std::int64_t kernel = c.type(1).shape.extent(static_cast<int>(i) + 2);
-    const std::int64_t stride = op.strides.empty() ? 1 : op.strides[i], dilation = op.dilations.empty() ? 1 : op.dilations[i];
+    const std::int64_t stride = op.strides.empty() ? 1 : op.strides[i],
+                       dilation = op.dilations.empty() ? 1 : op.dilations[i];
     const std::int64_t begin = op.pads.empty() ? 0 : op.pads[i], span = (kernel - 1) * dilation + 1;
     g.strides.push_back(stride);
     g.dilations.push_back(dilation - 1);
     g.begin.push_back(begin);
-    // What is padded at the end follows from the extents (this also covers output_padding and output_shape).
-    g.end.push_back(op.transposed ? (x - 1) * stride + span - begin - y : (y - 1) * stride + span - begin - x);
+    // What is padded at the end follows from the extents (this also covers output_padding and
+    // output_shape).
+    g.end.push_back(op.transposed ? (x - 1) * stride + span - begin - y
+                                  : (y - 1) * stride + span - begin - x);
     if (begin < 0 || (!op.transposed && g.end.back() < -stride)) return std::nullopt;
   }
   return g;
@@ -43,7 +47,8 @@ MemoryDesc weight_desc(const graph::Conv& op, const Shape& w, DataType type, boo
     std::swap(dims[at], dims[at + 1]);
     std::swap(strides[at], strides[at + 1]);
   }
-  return any ? MemoryDesc(dims, type, dnnl::memory::format_tag::any) : MemoryDesc(dims, type, strides);
+  return any ? MemoryDesc(dims, type, dnnl::memory::format_tag::any)
+             : MemoryDesc(dims, type, strides);
 }
 
 struct Layer {
@@ -53,37 +58,46 @@ struct Layer {
   Geometry geometry;
   MemoryDesc x, y, bias;
   dnnl::primitive_attr attr;
-  const void* weight = nullptr;            // plain
-  const void* bias_data = nullptr;         // constant; else operand 2 is read
+  const void* weight = nullptr;     // plain
+  const void* bias_data = nullptr;  // constant; else operand 2 is read
   DataType weight_type = DataType::f32;
 };
 
 template <class Primitive>
 StepPtr finish(const Layer& l, algorithm kind) {
   const Shape& w = l.c.type(1).shape;
-  const auto pd = describe<Primitive>(l.library.engine, l.attr, prop_kind::forward_inference, kind, l.x,
-                                      weight_desc(l.op, w, l.weight_type, true), l.bias, l.y, l.geometry.strides,
-                                      l.geometry.dilations, l.geometry.begin, l.geometry.end);
+  const auto pd = describe<Primitive>(l.library.engine, l.attr, prop_kind::forward_inference, kind,
+                                      l.x, weight_desc(l.op, w, l.weight_type, true), l.bias, l.y,
+                                      l.geometry.strides, l.geometry.dilations, l.geometry.begin,
+                                      l.geometry.end);
   if (!pd) return nullptr;
-  const double macs = static_cast<double>(l.op.transposed ? l.c.type(0).shape.count() : l.c.out(0).shape.count()) *
-                      static_cast<double>(w.count()) / static_cast<double>(w.extent(0));
-  auto step = std::make_unique<PrimitiveStep>(l.library, Primitive(*pd), pd->scratchpad_desc(), macs);
+  const double macs =
+      static_cast<double>(l.op.transposed ? l.c.type(0).shape.count() : l.c.out(0).shape.count()) *
+      static_cast<double>(w.count()) / static_cast<double>(w.extent(0));
+  auto step =
+      std::make_unique<PrimitiveStep>(l.library, Primitive(*pd), pd->scratchpad_desc(), macs);
   step->bind_input(DNNL_ARG_SRC, l.x, 0);
   step->bind_output(DNNL_ARG_DST, l.y);
-  step->bind_constant(DNNL_ARG_WEIGHTS, reordered(l.library, weight_desc(l.op, w, l.weight_type, false), l.weight, pd->weights_desc()));
-  if (l.bias_data != nullptr) step->bind_constant(DNNL_ARG_BIAS, reordered(l.library, l.bias, l.bias_data, l.bias));
-  else if (l.c.has(2)) step->bind_input(DNNL_ARG_BIAS, l.bias, 2);
+  step->bind_constant(DNNL_ARG_WEIGHTS,
+                      reordered(l.library, weight_desc(l.op, w, l.weight_type, false), l.weight,
+                                pd->weights_desc()));
+  if (l.bias_data != nullptr)
+    step->bind_constant(DNNL_ARG_BIAS, reordered(l.library, l.bias, l.bias_data, l.bias));
+  else if (l.c.has(2))
+    step->bind_input(DNNL_ARG_BIAS, l.bias, 2);
   if (l.c.has(3)) step->bind_input(DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, l.y, 3);
   return step;
 }
 
 }  // namespace
 
-StepPtr make_convolution(const Library& library, const graph::Conv& op, const ops::PrepareContext& c) {
+StepPtr make_convolution(const Library& library, const graph::Conv& op,
+                         const ops::PrepareContext& c) {
   const TensorType &x = c.type(0), &w = c.type(1), &y = c.out(0);
   const auto geometry = geometry_of(op, c);
   const auto x_desc = activation_desc(x), y_desc = activation_desc(y);
-  if (!geometry || !x_desc || !y_desc || y.shape.count() == 0 || x.shape.count() == 0) return nullptr;
+  if (!geometry || !x_desc || !y_desc || y.shape.count() == 0 || x.shape.count() == 0)
+    return nullptr;
   Layer l{library, op, c, *geometry, *x_desc, *y_desc, {}, {}};
   const auto channels = static_cast<std::size_t>(y.shape.extent(1));
   dnnl::post_ops post;
@@ -97,14 +111,17 @@ StepPtr make_convolution(const Library& library, const graph::Conv& op, const op
     if (!append_activation(post, op.activation, op.a, op.b)) return nullptr;
     l.attr.set_post_ops(post);
     l.weight = weight->data();
-    if (c.has(2)) l.bias = MemoryDesc({static_cast<std::int64_t>(channels)}, DataType::f32, Dims{1});
-    if (op.transposed) return finish<dnnl::deconvolution_forward>(l, algorithm::deconvolution_direct);
+    if (c.has(2))
+      l.bias = MemoryDesc({static_cast<std::int64_t>(channels)}, DataType::f32, Dims{1});
+    if (op.transposed)
+      return finish<dnnl::deconvolution_forward>(l, algorithm::deconvolution_direct);
     return finish<dnnl::convolution_forward>(l, algorithm::convolution_direct);
   }
   if (!kHasInt8 || !library.exact_int8 || op.transposed || c.has(3)) return nullptr;
   const auto params = int8_params(c, 0, channels);
   const auto weight = plain_s8_weight(op, w, c.inputs[1].constant);
-  if (!params || !weight || !append_activation(post, op.activation, op.a, op.b, params->y_scale)) return nullptr;
+  if (!params || !weight || !append_activation(post, op.activation, op.a, op.b, params->y_scale))
+    return nullptr;
   set_int8(l.attr, *params);
   l.attr.set_post_ops(post);
   l.weight = weight->data();

@@ -14,12 +14,15 @@ class OnednnEngine final : public exec::Engine {
   Result<StepPtr> prepare(const graph::Op& op, const ops::PrepareContext& c) const override {
     const OneThread one_thread;
     try {
-      if (const auto* conv = std::get_if<graph::Conv>(&op)) return make_convolution(library_, *conv, c);
-      if (const auto* linear = std::get_if<graph::Linear>(&op)) return make_linear(library_, *linear, c);
-      if (const auto* matmul = std::get_if<graph::MatMul>(&op)) return make_matmul(library_, *matmul, c);
+      if (const auto* conv = std::get_if<graph::Conv>(&op))
+        return make_convolution(library_, *conv, c);
+      if (const auto* linear = std::get_if<graph::Linear>(&op))
+        return make_linear(library_, *linear, c);
+      if (const auto* matmul = std::get_if<graph::MatMul>(&op))
+        return make_matmul(library_, *matmul, c);
       if (const auto* pool = std::get_if<graph::Pool>(&op)) return make_pooling(library_, *pool, c);
     } catch (const dnnl::error&) {
-      return StepPtr();            // what oneDNN refuses runs on our own kernels
+      return StepPtr();  // what oneDNN refuses runs on our own kernels
     }
     return StepPtr();
   }
@@ -50,5 +53,6 @@ Result<const exec::Engine*> create(const kernels::Target& target) {
 }  // namespace
 }  // namespace fold8::onednn
 
-extern "C" __attribute__((visibility("default"))) const fold8::exec::EngineEntry fold8_engine_entry = {
-    fold8::exec::kEngineAbi, fold8::onednn::create};
+extern "C" __attribute__((visibility("default")))
+const fold8::exec::EngineEntry fold8_engine_entry = {fold8::exec::kEngineAbi,
+                                                     fold8::onednn::create};

@@ -11,17 +11,22 @@ namespace fold8::onednn {
 
 using StepPtr = std::unique_ptr<ops::Step>;
 
-StepPtr make_convolution(const Library& library, const graph::Conv& op, const ops::PrepareContext& c);
+StepPtr make_convolution(const Library& library, const graph::Conv& op,
+                         const ops::PrepareContext& c);
 StepPtr make_linear(const Library& library, const graph::Linear& op, const ops::PrepareContext& c);
 StepPtr make_matmul(const Library& library, const graph::MatMul& op, const ops::PrepareContext& c);
 StepPtr make_pooling(const Library& library, const graph::Pool& op, const ops::PrepareContext& c);
 
-// Activation as a post-op; false if oneDNN has none that means the same. `scale`: values are in units of it (INT8 in 2.x).
-bool append_activation(dnnl::post_ops& ops, Activation activation, float a, float b, float scale = 1);
+// Activation as a post-op; false if oneDNN has none that means the same. `scale`: values are in
+// units of it (INT8 in 2.x).
+bool append_activation(dnnl::post_ops& ops, Activation activation, float a, float b,
+                       float scale = 1);
 
 // Elements of a constant weight in plain ONNX order; nullopt for what this engine does not take.
-std::optional<std::vector<float>> plain_f32_weight(const graph::Op& op, const TensorType& w, const void* data);
-std::optional<std::vector<std::int8_t>> plain_s8_weight(const graph::Op& op, const TensorType& w, const void* data);
+std::optional<std::vector<float>> plain_f32_weight(const graph::Op& op, const TensorType& w,
+                                                   const void* data);
+std::optional<std::vector<std::int8_t>> plain_s8_weight(const graph::Op& op, const TensorType& w,
+                                                        const void* data);
 
 // How an activation lies in memory; nullopt for layouts that are not activations'.
 std::optional<MemoryDesc> activation_desc(const TensorType& t);
@@ -31,12 +36,14 @@ Dims plain_strides(const Dims& dims);
 
 // INT8 layers: y = s_x*s_w[n] * (acc + bias/(s_x*s_w[n])), over s_y for u8.
 struct Int8Params {
-  std::vector<float> output_scales, bias;     // per output channel; bias empty if absent
+  std::vector<float> output_scales, bias;  // per output channel; bias empty if absent
   float y_scale = 1;
   std::int32_t x_zero_point = 0, y_zero_point = 0;
 };
-// channels: outputs; the axis of w that they lie along. Null unless every number is constant and per tensor or channel.
-std::optional<Int8Params> int8_params(const ops::PrepareContext& c, int channel_axis, std::size_t channels);
+// channels: outputs; the axis of w that they lie along. Null unless every number is constant and
+// per tensor or channel.
+std::optional<Int8Params> int8_params(const ops::PrepareContext& c, int channel_axis,
+                                      std::size_t channels);
 // Into attributes (2.x only).
 void set_int8(dnnl::primitive_attr& attr, const Int8Params& p);
 

@@ -4,8 +4,12 @@ namespace fold8::onednn {
 
 StepPtr make_pooling(const Library& library, const graph::Pool& op, const ops::PrepareContext& c) {
   const TensorType &x = c.type(0), &y = c.out(0);
-  if (op.kind == graph::PoolKind::lp || c.wants(1) || op.auto_pad != graph::AutoPad::none || op.ceil_mode) return nullptr;
-  if (x.dtype != DType::f32 || y.dtype != DType::f32 || x.shape.count() == 0 || y.shape.count() == 0) return nullptr;
+  if (op.kind == graph::PoolKind::lp || c.wants(1) || op.auto_pad != graph::AutoPad::none ||
+      op.ceil_mode)
+    return nullptr;
+  if (x.dtype != DType::f32 || y.dtype != DType::f32 || x.shape.count() == 0 ||
+      y.shape.count() == 0)
+    return nullptr;
   const auto x_desc = activation_desc(x), y_desc = activation_desc(y);
   if (!x_desc || !y_desc) return nullptr;
   const auto axes = static_cast<std::size_t>(x.shape.rank() - 2);
@@ -20,8 +24,8 @@ StepPtr make_pooling(const Library& library, const graph::Pool& op, const ops::P
   const auto kind = op.kind == graph::PoolKind::max ? dnnl::algorithm::pooling_max
                     : op.count_include_pad          ? dnnl::algorithm::pooling_avg_include_padding
                                                     : dnnl::algorithm::pooling_avg_exclude_padding;
-  const auto pd = describe<Pooling>(library.engine, {}, dnnl::prop_kind::forward_inference, kind, *x_desc, *y_desc, strides,
-                                    kernel, dilations, begin, end);
+  const auto pd = describe<Pooling>(library.engine, {}, dnnl::prop_kind::forward_inference, kind,
+                                    *x_desc, *y_desc, strides, kernel, dilations, begin, end);
   if (!pd) return nullptr;
   auto step = std::make_unique<PrimitiveStep>(library, Pooling(*pd), pd->scratchpad_desc(), 0);
   step->bind_input(DNNL_ARG_SRC, *x_desc, 0);

@@ -14,10 +14,11 @@ namespace fold8::onednn {
 // What the makers of steps share. One per process.
 struct Library {
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
-  bool exact_int8 = false;           // VNNI: products do not saturate
+  bool exact_int8 = false;  // VNNI: products do not saturate
 };
 
-// Sets the calling thread's OpenMP team to one for its life. oneDNN partitions at creation and at execution.
+// Sets the calling thread's OpenMP team to one for its life. oneDNN partitions at creation and at
+// execution.
 class OneThread {
  public:
   OneThread();
@@ -31,7 +32,8 @@ class OneThread {
 
 class PrimitiveStep final : public ops::Step {
  public:
-  PrimitiveStep(const Library& library, dnnl::primitive primitive, const MemoryDesc& scratchpad, double macs);
+  PrimitiveStep(const Library& library, dnnl::primitive primitive, const MemoryDesc& scratchpad,
+                double macs);
 
   // Which operand of the operator an argument of the primitive reads or writes.
   void bind_input(int argument, const MemoryDesc& desc, std::size_t operand);
@@ -57,11 +59,14 @@ class PrimitiveStep final : public ops::Step {
   std::size_t scratchpad_bytes_ = 0;
   double macs_ = 0;
   mutable dnnl::memory scratchpad_;
-  mutable std::vector<Bound> bound_;          // handles are set each run: a step runs on one thread at a time
+  mutable std::vector<Bound>
+      bound_;  // handles are set each run: a step runs on one thread at a time
   std::unordered_map<int, dnnl::memory> arguments_;
 };
 
-// Copies `from` (its bytes in the order of `desc`) into what the primitive wants; executed once, while planning.
-dnnl::memory reordered(const Library& library, const MemoryDesc& desc, const void* from, const MemoryDesc& wanted);
+// Copies `from` (its bytes in the order of `desc`) into what the primitive wants; executed once,
+// while planning.
+dnnl::memory reordered(const Library& library, const MemoryDesc& desc, const void* from,
+                       const MemoryDesc& wanted);
 
 }  // namespace fold8::onednn

@@ -12,7 +12,7 @@ namespace {
 // A matrix weight: groups of [n, k] with k = tap * c + channel for convolutions.
 struct Matrix {
   std::size_t groups = 1, n = 0, c = 0, taps = 1;
-  bool transposed = false;      // ONNX order of ConvTranspose: [groups * c, n, taps]
+  bool transposed = false;  // ONNX order of ConvTranspose: [groups * c, n, taps]
   std::size_t index(std::size_t g, std::size_t o, std::size_t i, std::size_t t) const {
     return transposed ? ((g * c + i) * n + o) * taps + t : ((g * n + o) * c + i) * taps + t;
   }
@@ -21,20 +21,23 @@ struct Matrix {
 std::optional<Matrix> matrix_of(const graph::Op& op, const TensorType& w) {
   if (std::get_if<graph::Linear>(&op)) {
     if (w.shape.rank() != 2) return std::nullopt;
-    return Matrix{1, static_cast<std::size_t>(w.shape.extent(0)), static_cast<std::size_t>(w.shape.extent(1)), 1, false};
+    return Matrix{1, static_cast<std::size_t>(w.shape.extent(0)),
+                  static_cast<std::size_t>(w.shape.extent(1)), 1, false};
   }
   const auto* conv = std::get_if<graph::Conv>(&op);
   if (conv == nullptr) return std::nullopt;
   const auto s = ops::conv_weight_shape(*conv, w.shape);
   if (!s.ok()) return std::nullopt;
   const auto groups = static_cast<std::size_t>(s->groups);
-  return Matrix{groups, static_cast<std::size_t>(s->out_channels) / groups, static_cast<std::size_t>(s->in_channels) / groups,
+  return Matrix{groups, static_cast<std::size_t>(s->out_channels) / groups,
+                static_cast<std::size_t>(s->in_channels) / groups,
                 static_cast<std::size_t>(kernels::conv_taps(*s)), conv->transposed};
 }
 
 }  // namespace
 
-std::optional<std::vector<float>> plain_f32_weight(const graph::Op& op, const TensorType& w, const void* data) {
+std::optional<std::vector<float>> plain_f32_weight(const graph::Op& op, const TensorType& w,
+                                                   const void* data) {
   if (w.dtype != DType::f32 || data == nullptr) return std::nullopt;
   const float* from = static_cast<const float*>(data);
   std::vector<float> to(static_cast<std::size_t>(w.shape.count()));
@@ -44,7 +47,8 @@ std::optional<std::vector<float>> plain_f32_weight(const graph::Op& op, const Te
   }
   const auto m = matrix_of(op, w);
   if (!m) return std::nullopt;
-  const std::size_t panels = (m->n + kernels::kPanelF32 - 1) / kernels::kPanelF32, k = m->c * m->taps;
+  const std::size_t panels = (m->n + kernels::kPanelF32 - 1) / kernels::kPanelF32,
+                    k = m->c * m->taps;
   const std::size_t channels = round_up(m->groups, kernels::kPanelF32);
   for (std::size_t g = 0; g < m->groups; ++g)
     for (std::size_t o = 0; o < m->n; ++o)
@@ -53,11 +57,14 @@ std::optional<std::vector<float>> plain_f32_weight(const graph::Op& op, const Te
           to[m->index(g, o, i, t)] =
               w.layout == Layout::depthwise_f32
                   ? from[t * channels + g]
-                  : from[((g * panels + o / kernels::kPanelF32) * k + t * m->c + i) * kernels::kPanelF32 + o % kernels::kPanelF32];
+                  : from[((g * panels + o / kernels::kPanelF32) * k + t * m->c + i) *
+                             kernels::kPanelF32 +
+                         o % kernels::kPanelF32];
   return to;
 }
 
-std::optional<std::vector<std::int8_t>> plain_s8_weight(const graph::Op& op, const TensorType& w, const void* data) {
+std::optional<std::vector<std::int8_t>> plain_s8_weight(const graph::Op& op, const TensorType& w,
+                                                        const void* data) {
   if (w.dtype != DType::s8 || data == nullptr) return std::nullopt;
   const auto* from = static_cast<const std::int8_t*>(data);
   std::vector<std::int8_t> to(static_cast<std::size_t>(w.shape.count()));
@@ -73,7 +80,8 @@ std::optional<std::vector<std::int8_t>> plain_s8_weight(const graph::Op& op, con
     kernels::unpack_s8(from + g * kernels::packed_s8_bytes(m->n, k), m->n, k, group.data());
     for (std::size_t o = 0; o < m->n; ++o)
       for (std::size_t i = 0; i < m->c; ++i)
-        for (std::size_t t = 0; t < m->taps; ++t) to[m->index(g, o, i, t)] = group[o * k + t * m->c + i];
+        for (std::size_t t = 0; t < m->taps; ++t)
+          to[m->index(g, o, i, t)] = group[o * k + t * m->c + i];
   }
   return to;
 }
@@ -102,20 +110,32 @@ std::optional<MemoryDesc> activation_desc(const TensorType& t) {
   }
   dnnl::memory::data_type type;
   switch (t.dtype) {
-    case DType::f32: type = dnnl::memory::data_type::f32; break;
-    case DType::u8: type = dnnl::memory::data_type::u8; break;
-    case DType::s32: type = dnnl::memory::data_type::s32; break;
-    default: return std::nullopt;
+    case DType::f32:
+      type = dnnl::memory::data_type::f32;
+      break;
+    case DType::u8:
+      type = dnnl::memory::data_type::u8;
+      break;
+    case DType::s32:
+      type = dnnl::memory::data_type::s32;
+      break;
+    default:
+      return std::nullopt;
   }
   return MemoryDesc(dims, type, strides);
 }
 
-std::optional<Int8Params> int8_params(const ops::PrepareContext& c, int channel_axis, std::size_t channels) {
+std::optional<Int8Params> int8_params(const ops::PrepareContext& c, int channel_axis,
+                                      std::size_t channels) {
   const TensorType &x = c.type(0), &w = c.type(1), &y = c.out(0);
-  if (x.dtype != DType::u8 || w.dtype != DType::s8 || !x.quant || !x.quant->is_per_tensor() || c.has(4)) return std::nullopt;
+  if (x.dtype != DType::u8 || w.dtype != DType::s8 || !x.quant || !x.quant->is_per_tensor() ||
+      c.has(4))
+    return std::nullopt;
   const bool u8 = y.dtype == DType::u8;
-  if ((!u8 && y.dtype != DType::f32) || (u8 && (!y.quant || !y.quant->is_per_tensor()))) return std::nullopt;
-  if (!w.quant || w.quant->granularity() == Granularity::per_group || w.quant->has_zero_points()) return std::nullopt;
+  if ((!u8 && y.dtype != DType::f32) || (u8 && (!y.quant || !y.quant->is_per_tensor())))
+    return std::nullopt;
+  if (!w.quant || w.quant->granularity() == Granularity::per_group || w.quant->has_zero_points())
+    return std::nullopt;
   const auto columns = ops::column_params(w, channel_axis, channels);
   if (!columns.ok()) return std::nullopt;
   Int8Params p;

@@ -107,7 +107,7 @@ struct PrepareContext {
     const TensorType* type = nullptr;  // known shape; null: absent
     const void* constant = nullptr;    // bytes of a constant, in its layout; null: computed
     const KnownInts* ints = nullptr;   // elements found by infer(), where needs_known_ints() asks
-                                      // for them and the operand is no constant
+                                       // for them and the operand is no constant
   };
   const kernels::KernelTable* kernels = nullptr;
   int threads = 1;

@@ -1,6 +1,7 @@
 // ONNX Reduce*. f32, s32 and s64 by the kernels (reduce.h), other number types by plain loops.
 // Sums go by lanes over the reduced elements in row-major order, whatever axes they are and however
-// the tensor lies in memory: over a feature map of a thousand positions one chain would lose a digit.
+// the tensor lies in memory: over a feature map of a thousand positions one chain would lose a
+// digit.
 #include "runtime/kernels/reduce.h"
 
 #include <cmath>

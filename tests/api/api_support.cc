@@ -10,7 +10,8 @@ namespace fold8::testing {
 
 std::string write_model(const std::string& text) {
   static int count = 0;
-  const std::string path = ::testing::TempDir() + "fold8_api_" + std::to_string(::getpid()) + "_" + std::to_string(count++) + ".f8";
+  const std::string path = ::testing::TempDir() + "fold8_api_" + std::to_string(::getpid()) + "_" +
+                           std::to_string(count++) + ".f8";
   const auto g = graph::parse(text);
   if (!g.ok()) {
     ADD_FAILURE() << g.error().message;

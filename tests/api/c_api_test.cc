@@ -89,7 +89,7 @@ TEST_F(CApi, OlderCallersGetTheirPartOfAStruct) {
   old.info.struct_size = offsetof(fold8_tensor_info, rank);
   ASSERT_EQ(fold8_model_input_info(model_, 0, &old.info), FOLD8_OK);
   EXPECT_STREQ(old.info.name, "x");
-  EXPECT_EQ(old.info.rank, 0x55555555);      // not touched
+  EXPECT_EQ(old.info.rank, 0x55555555);  // not touched
   EXPECT_EQ(old.info.struct_size, offsetof(fold8_tensor_info, rank));
   old.info.struct_size = 0;
   EXPECT_EQ(fold8_model_input_info(model_, 0, &old.info), FOLD8_INVALID_ARGUMENT);
@@ -161,7 +161,8 @@ TEST_F(CApi, BadArgumentsAreErrors) {
   ASSERT_EQ(fold8_session_create(model_, &options, &s), FOLD8_OK);
   const int64_t dims[] = {1, 3};
   EXPECT_EQ(fold8_session_set_input(s, 7, FOLD8_F32, 2, dims, dims), FOLD8_INVALID_ARGUMENT);
-  EXPECT_EQ(fold8_session_set_input(s, 0, static_cast<fold8_dtype>(77), 2, dims, dims), FOLD8_INVALID_ARGUMENT);
+  EXPECT_EQ(fold8_session_set_input(s, 0, static_cast<fold8_dtype>(77), 2, dims, dims),
+            FOLD8_INVALID_ARGUMENT);
   EXPECT_EQ(fold8_session_set_input(s, 0, FOLD8_F32, 9, dims, dims), FOLD8_INVALID_ARGUMENT);
   EXPECT_EQ(fold8_session_set_input(s, 0, FOLD8_F32, 2, nullptr, dims), FOLD8_INVALID_ARGUMENT);
   EXPECT_EQ(fold8_session_set_input(s, 0, FOLD8_F32, 2, dims, nullptr), FOLD8_OK);

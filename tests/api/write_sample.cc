@@ -1,4 +1,5 @@
-// write_sample OUT.f8: a small classifier for the installed examples, when there is no converter to make one.
+// write_sample OUT.f8: a small classifier for the installed examples, when there is no converter to
+// make one.
 #include <cstdio>
 
 #include "runtime/format/f8.h"

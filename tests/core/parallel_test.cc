@@ -32,7 +32,7 @@ TEST(ThreadPool, SmallWorkStaysOnTheCaller) {
 
 TEST(DefaultFloatMode, OverridesFlushToZeroAndRestoresIt) {
   const unsigned before = _mm_getcsr();
-  _mm_setcsr(before | 0x8040);   // as a host with a -ffast-math library leaves it
+  _mm_setcsr(before | 0x8040);  // as a host with a -ffast-math library leaves it
   {
     DefaultFloatMode mode;
     volatile float tiny = 1e-40f;

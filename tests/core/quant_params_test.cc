@@ -8,7 +8,8 @@ namespace fold8 {
 namespace {
 
 TEST(QuantParams, RefusesScalesThatAreNotFiniteAndPositive) {
-  for (float bad : {0.0f, -1.0f, std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+  for (float bad : {0.0f, -1.0f, std::numeric_limits<float>::infinity(),
+                    std::numeric_limits<float>::quiet_NaN()}) {
     EXPECT_FALSE(QuantParams::per_tensor(bad, 0).ok());
     EXPECT_FALSE(QuantParams::per_channel(0, {1.0f, bad}).ok());
   }

@@ -12,7 +12,7 @@ TEST(Dim, ArithmeticKeepsSymbolsOnlyWhereTheValueIsTheSame) {
   EXPECT_TRUE(same(n - n, Dim(0)));
   EXPECT_TRUE(same(floor_div(n, Dim(1)), n));
   EXPECT_FALSE(same(n, m));
-  EXPECT_FALSE(same(n + Dim(1), n + Dim(1)));       // both unknown: not certainly equal
+  EXPECT_FALSE(same(n + Dim(1), n + Dim(1)));  // both unknown: not certainly equal
   EXPECT_EQ(floor_div(Dim(-7), Dim(2)), Dim(-4));
   EXPECT_FALSE((Dim(INT64_MAX) + Dim(1)).known());  // overflow is unknown, never wrapped
 }

@@ -32,7 +32,8 @@ std::string npy_with(const std::string& dictionary, const std::string& data) {
 
 TEST(Npy, RoundTripKeepsEveryTypeAndShape) {
   const TempFolder folder;
-  for (DType d : {DType::f32, DType::f64, DType::f16, DType::s8, DType::s16, DType::s32, DType::s64, DType::u8, DType::u16, DType::u32, DType::u64})
+  for (DType d : {DType::f32, DType::f64, DType::f16, DType::s8, DType::s16, DType::s32, DType::s64,
+                  DType::u8, DType::u16, DType::u32, DType::u64})
     for (const Shape& shape : {Shape(), Shape{3}, Shape{0, 2}, Shape{2, 3, 4}}) {
       const Tensor t = counted(d, shape);
       ASSERT_TRUE(write_npy(folder / "t.npy", t.view()).ok());
@@ -54,9 +55,10 @@ TEST(Npy, DataBeginsAtAMultipleOf64) {
 
 TEST(Npy, ColumnsFirstIsTransposed) {
   const TempFolder folder;
-  const float columns[] = {1, 4, 2, 5, 3, 6};      // of [[1,2,3],[4,5,6]]
-  const auto path = folder.write("f.npy", npy_with("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3), }",
-                                                   std::string(reinterpret_cast<const char*>(columns), sizeof columns)));
+  const float columns[] = {1, 4, 2, 5, 3, 6};  // of [[1,2,3],[4,5,6]]
+  const auto path = folder.write(
+      "f.npy", npy_with("{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3), }",
+                        std::string(reinterpret_cast<const char*>(columns), sizeof columns)));
   const auto t = read_npy(path);
   ASSERT_TRUE(t.ok()) << t.error().message;
   EXPECT_THAT(t->as<float>(), ElementsAre(1, 2, 3, 4, 5, 6));
@@ -64,7 +66,9 @@ TEST(Npy, ColumnsFirstIsTransposed) {
 
 TEST(Npy, BigEndianIsSwapped) {
   const TempFolder folder;
-  const auto t = read_npy(folder.write("b.npy", npy_with("{'descr': '>i4', 'fortran_order': False, 'shape': (1,), }", std::string("\0\0\1\2", 4))));
+  const auto t = read_npy(
+      folder.write("b.npy", npy_with("{'descr': '>i4', 'fortran_order': False, 'shape': (1,), }",
+                                     std::string("\0\0\1\2", 4))));
   ASSERT_TRUE(t.ok()) << t.error().message;
   EXPECT_EQ(t->as<std::int32_t>()[0], 258);
 }

@@ -12,7 +12,9 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-graph::Graph relu_of(const std::string& type) { return graph::parse("x: " + type + "\ny: " + type + " = unary(x) kind=relu\nreturn y\n").value(); }
+graph::Graph relu_of(const std::string& type) {
+  return graph::parse("x: " + type + "\ny: " + type + " = unary(x) kind=relu\nreturn y\n").value();
+}
 
 std::vector<std::string> operators(const graph::Graph& g) {
   std::vector<std::string> names;
@@ -32,7 +34,9 @@ TEST(Preprocess, ParsesListsLayoutAndType) {
 }
 
 TEST(Preprocess, RefusesNonsense) {
-  for (const char* text : {"", "x", "x:", ":mean=1", "x:mean=a", "x:std=0", "x:std=-1", "x:layout=nwhc", "x:dtype=s8", "x:color=red", "x:mean=1,,2", "x:mean=nan"}) {
+  for (const char* text :
+       {"", "x", "x:", ":mean=1", "x:mean=a", "x:std=0", "x:std=-1", "x:layout=nwhc", "x:dtype=s8",
+        "x:color=red", "x:mean=1,,2", "x:mean=nan"}) {
     const auto p = parse_preprocess(text);
     ASSERT_FALSE(p.ok()) << text;
     EXPECT_EQ(p.error().code, Code::invalid_argument);

@@ -18,13 +18,15 @@ using ::testing::HasSubstr;
 using testing::TempFolder;
 
 graph::Graph model(const std::string& inputs) {
-  graph::Graph g = graph::parse(inputs + "y: f32[1] = constant_of_shape(s64{1})\nreturn y\n").value();
+  graph::Graph g =
+      graph::parse(inputs + "y: f32[1] = constant_of_shape(s64{1})\nreturn y\n").value();
   return g;
 }
 
 Tensor floats(const Shape& shape, float first) {
   Tensor t(DType::f32, shape);
-  for (std::size_t i = 0; i < t.as<float>().size(); ++i) t.as<float>()[i] = first + static_cast<float>(i);
+  for (std::size_t i = 0; i < t.as<float>().size(); ++i)
+    t.as<float>()[i] = first + static_cast<float>(i);
   return t;
 }
 
@@ -39,8 +41,11 @@ TEST(Samples, NpzFolderInOrderOfNames) {
   const TempFolder folder;
   const graph::Graph g = model("a: f32[n,2]\nb: f32[n]\n");
   for (int i : {1, 0}) {
-    const Tensor a = floats({1, 2}, static_cast<float>(10 * i)), b = floats({1}, static_cast<float>(i));
-    ASSERT_TRUE(write_npz(folder / ("sample_00" + std::to_string(i) + ".npz"), {{"b", b.view()}, {"a", a.view()}}).ok());
+    const Tensor a = floats({1, 2}, static_cast<float>(10 * i)),
+                 b = floats({1}, static_cast<float>(i));
+    ASSERT_TRUE(write_npz(folder / ("sample_00" + std::to_string(i) + ".npz"),
+                          {{"b", b.view()}, {"a", a.view()}})
+                    .ok());
   }
   auto source = open_samples({.paths = {folder.path()}}, g);
   ASSERT_TRUE(source.ok()) << source.error().message;
@@ -68,7 +73,8 @@ TEST(Samples, StackedRowsForwardAndBack) {
       const auto s = (*source)->sample(i);
       ASSERT_TRUE(s.ok()) << s.error().message;
       EXPECT_TRUE((*s)[0].shape() == (Shape{1, 2}));
-      EXPECT_THAT((*s)[0].as<float>(), ElementsAre(2.0f * static_cast<float>(i), 2.0f * static_cast<float>(i) + 1));
+      EXPECT_THAT((*s)[0].as<float>(),
+                  ElementsAre(2.0f * static_cast<float>(i), 2.0f * static_cast<float>(i) + 1));
     }
     EXPECT_FALSE((*source)->sample(5).ok());
   }
@@ -96,10 +102,12 @@ TEST(Samples, StackedDeflatedRows) {
 TEST(Samples, ErrorsNameFileInputAndWhatIsWanted) {
   const TempFolder folder;
   const graph::Graph g = model("features: f32[n,4]\n");
-  const Tensor good = floats({1, 4}, 0), wide = floats({1, 5}, 0), flat = floats({4}, 0), ints(DType::s64, Shape{1, 4});
+  const Tensor good = floats({1, 4}, 0), wide = floats({1, 5}, 0), flat = floats({4}, 0),
+               ints(DType::s64, Shape{1, 4});
   ASSERT_TRUE(write_npz(folder / "sample_001.npz", {{"features", wide.view()}}).ok());
   const std::string shape = error_of({.paths = {folder / "sample_001.npz"}}, g);
-  for (const char* word : {"sample_001", "features", "[1,5]", "[n,4]"}) EXPECT_THAT(shape, HasSubstr(word));
+  for (const char* word : {"sample_001", "features", "[1,5]", "[n,4]"})
+    EXPECT_THAT(shape, HasSubstr(word));
   ASSERT_TRUE(write_npz(folder / "sample_001.npz", {{"features", ints.view()}}).ok());
   const std::string type = error_of({.paths = {folder / "sample_001.npz"}}, g);
   for (const char* word : {"features", "float", "int64"}) EXPECT_THAT(type, HasSubstr(word));
@@ -139,7 +147,9 @@ TEST(Samples, TestDataSetFolders) {
   const graph::Graph g = model("a: f32[2]\n");
   std::filesystem::create_directory(folder / "test_data_set_0");
   // TensorProto: dims 2, float, name "a", raw_data {1.0f, 2.0f}
-  folder.write("test_data_set_0/input_0.pb", std::string("\x08\x02\x10\x01\x42\x01\x61\x4a\x08\x00\x00\x80\x3f\x00\x00\x00\x40", 17));
+  folder.write(
+      "test_data_set_0/input_0.pb",
+      std::string("\x08\x02\x10\x01\x42\x01\x61\x4a\x08\x00\x00\x80\x3f\x00\x00\x00\x40", 17));
   for (const std::string& path : {folder.path(), folder / "test_data_set_0"}) {
     auto source = open_samples({.paths = {path}}, g);
     ASSERT_TRUE(source.ok()) << source.error().message;

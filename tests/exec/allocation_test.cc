@@ -1,4 +1,5 @@
-// A run allocates nothing once a shape has been seen. Interposes the allocator, hence a program of its own.
+// A run allocates nothing once a shape has been seen. Interposes the allocator, hence a program of
+// its own.
 #include <atomic>
 #include <cstddef>
 #include <cstdlib>
@@ -84,7 +85,8 @@ TEST(Allocation, NoneInFloatRuns) {
       p = softmax(k)
       y = reduce_mean(p) axes=[2]
       return y, x, h
-    )", {Tensor(DType::f32, Shape{6, 32})}, threads);
+    )",
+                         {Tensor(DType::f32, Shape{6, 32})}, threads);
 }
 
 TEST(Allocation, NoneInConvolutions) {
@@ -94,7 +96,8 @@ TEST(Allocation, NoneInConvolutions) {
     b = max_pool(a) kernel=[2,2] strides=[2,2] pads=[0,0,0,0] dilations=[1,1]
     y = flatten(b)
     return y
-  )", {Tensor(DType::f32, Shape{2, 3, 16, 16})}, 2);
+  )",
+                       {Tensor(DType::f32, Shape{2, 3, 16, 16})}, 2);
 }
 
 TEST(Allocation, NoneWhenDataDependentShapesRepeat) {

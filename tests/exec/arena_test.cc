@@ -37,7 +37,8 @@ TEST(Arena, RandomLivesNeverOverlap) {
     const auto n = static_cast<std::size_t>(rng.integer(1, 60));
     for (std::size_t i = 0; i < n; ++i) {
       const int first = static_cast<int>(rng.integer(0, 30));
-      lives.push_back({static_cast<std::size_t>(rng.integer(0, 1000)), first, first + static_cast<int>(rng.integer(0, 10))});
+      lives.push_back({static_cast<std::size_t>(rng.integer(0, 1000)), first,
+                       first + static_cast<int>(rng.integer(0, 10))});
     }
     const auto p = exec::pack(lives);
     for (std::size_t i = 0; i < n; ++i) {
@@ -45,7 +46,8 @@ TEST(Arena, RandomLivesNeverOverlap) {
       EXPECT_LE(p.offsets[i] + lives[i].bytes, p.bytes);
       for (std::size_t j = 0; j < i; ++j) {
         const bool together = lives[i].first <= lives[j].last && lives[j].first <= lives[i].last;
-        const bool apart = p.offsets[i] + lives[i].bytes <= p.offsets[j] || p.offsets[j] + lives[j].bytes <= p.offsets[i];
+        const bool apart = p.offsets[i] + lives[i].bytes <= p.offsets[j] ||
+                           p.offsets[j] + lives[j].bytes <= p.offsets[i];
         EXPECT_TRUE(!together || apart) << i << " " << j;
       }
     }

@@ -5,15 +5,15 @@ namespace fold8 {
 namespace {
 
 using testing::elements;
+using ::testing::ElementsAre;
 using testing::evaluate;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using testing::model_of;
 using testing::outputs_of;
 using testing::parsed;
 using testing::session_of;
 using testing::tensor;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 TEST(Dynamic, NonZeroBindsWhatFollows) {
   auto s = session_of(model_of(R"(
@@ -26,12 +26,14 @@ TEST(Dynamic, NonZeroBindsWhatFollows) {
     return y, k
   )"));
   const auto run = [&](const std::vector<float>& x) {
-    ASSERT_TRUE(testing::run(*s, {tensor<float>(Shape{static_cast<std::int64_t>(x.size())}, x)}).ok());
+    ASSERT_TRUE(
+        testing::run(*s, {tensor<float>(Shape{static_cast<std::int64_t>(x.size())}, x)}).ok());
     std::vector<float> expected;
     for (std::size_t i = 0; i < x.size(); ++i)
       if (x[i] != 0) expected.push_back(10 * static_cast<float>(i));
     EXPECT_EQ(elements<float>(outputs_of(*s)[0]), expected);
-    EXPECT_THAT(elements<std::int64_t>(outputs_of(*s)[1]), ElementsAre(static_cast<std::int64_t>(expected.size()), 1));
+    EXPECT_THAT(elements<std::int64_t>(outputs_of(*s)[1]),
+                ElementsAre(static_cast<std::int64_t>(expected.size()), 1));
   };
   run({0, 1, 0, 2});
   run({1, 1, 1, 1});
@@ -44,9 +46,11 @@ TEST(Dynamic, NonZeroBindsWhatFollows) {
 }
 
 TEST(Dynamic, AShapeThatIsAnInput) {
-  auto s = session_of(model_of("x: f32[6]\nshape: s64[2]\na = neg(x)\ny = reshape(a, shape)\nz = relu(y)\nreturn z"));
+  auto s = session_of(model_of(
+      "x: f32[6]\nshape: s64[2]\na = neg(x)\ny = reshape(a, shape)\nz = relu(y)\nreturn z"));
   const Tensor x = tensor<float>(Shape{6}, {-1, -2, -3, -4, -5, 6});
-  for (const auto& [rows, cols] : std::vector<std::pair<std::int64_t, std::int64_t>>{{2, 3}, {6, 1}, {6, 1}, {-1, 2}, {2, 3}}) {
+  for (const auto& [rows, cols] : std::vector<std::pair<std::int64_t, std::int64_t>>{
+           {2, 3}, {6, 1}, {6, 1}, {-1, 2}, {2, 3}}) {
     ASSERT_TRUE(testing::run(*s, {x, tensor<std::int64_t>(Shape{2}, {rows, cols})}).ok());
     EXPECT_EQ(s->outputs()[0].shape, (Shape{rows < 0 ? 3 : rows, cols}));
     EXPECT_THAT(elements<float>(outputs_of(*s)[0]), ElementsAre(1, 2, 3, 4, 5, 0));
@@ -105,18 +109,22 @@ TEST(Dynamic, TwoCuts) {
     r = reshape(q, s64{-1})
     y = gather(g, r)
     return y
-  )", {tensor<float>(Shape{5}, {1, 0, 2, 3, 0})});
+  )",
+                          {tensor<float>(Shape{5}, {1, 0, 2, 3, 0})});
   EXPECT_THAT(elements<float>(y[0]), ElementsAre(2, 3));
 }
 
-std::shared_ptr<const graph::Graph> body(std::string_view text) { return std::make_shared<const graph::Graph>(parsed(text)); }
+std::shared_ptr<const graph::Graph> body(std::string_view text) {
+  return std::make_shared<const graph::Graph>(parsed(text));
+}
 
 graph::Graph if_graph() {
   graph::Graph g = parsed("c: bool[]\nx: f32[n]\nreturn x");
   g.outputs.clear();
   const graph::ValueId y = g.add_untyped_value("y");
-  g.add_node(graph::If{body("x: f32[?]\ny = neg(x)\nreturn y"), body("x: f32[?]\ny = concat(x, x) axis=0\nreturn y")}, "if",
-             {g.find_value("c"), g.find_value("x")}, {y});
+  g.add_node(graph::If{body("x: f32[?]\ny = neg(x)\nreturn y"),
+                       body("x: f32[?]\ny = concat(x, x) axis=0\nreturn y")},
+             "if", {g.find_value("c"), g.find_value("x")}, {y});
   const graph::ValueId z = g.add_untyped_value("z");
   g.add_node(graph::Unary{graph::UnaryKind::square}, "z", {y}, {z});
   g.outputs = {y, z};
@@ -157,7 +165,9 @@ graph::Graph loop_graph() {
     return go, next, next
   )");
   const graph::ValueId last = g.add_untyped_value("last"), all = g.add_untyped_value("all");
-  g.add_node(graph::Loop{loop_body, 1}, "loop", {g.find_value("trips"), graph::kNoValue, g.find_value("start"), g.find_value("x")}, {last, all});
+  g.add_node(graph::Loop{loop_body, 1}, "loop",
+             {g.find_value("trips"), graph::kNoValue, g.find_value("start"), g.find_value("x")},
+             {last, all});
   g.outputs = {last, all};
   return g;
 }
@@ -165,7 +175,9 @@ graph::Graph loop_graph() {
 TEST(ControlFlow, LoopCarriesAndStacks) {
   auto s = session_of(model_of(loop_graph()));
   const auto run = [&](std::int64_t trips) {
-    const auto status = testing::run(*s, {tensor<std::int64_t>(Shape{}, {trips}), tensor<float>(Shape{1}, {0.5f}), tensor<float>(Shape{5}, {1, 2, 3, 4, 5})});
+    const auto status =
+        testing::run(*s, {tensor<std::int64_t>(Shape{}, {trips}), tensor<float>(Shape{1}, {0.5f}),
+                          tensor<float>(Shape{5}, {1, 2, 3, 4, 5})});
     EXPECT_TRUE(status.ok()) << status.error().message;
     return outputs_of(*s);
   };
@@ -182,7 +194,8 @@ TEST(ControlFlow, LoopCarriesAndStacks) {
 
 TEST(ControlFlow, AnIndexOutOfRangeInABodyNamesBothNodes) {
   auto s = session_of(model_of(loop_graph()));
-  const auto r = testing::run(*s, {tensor<std::int64_t>(Shape{}, {9}), tensor<float>(Shape{1}, {0}), tensor<float>(Shape{1}, {1})});
+  const auto r = testing::run(*s, {tensor<std::int64_t>(Shape{}, {9}), tensor<float>(Shape{1}, {0}),
+                                   tensor<float>(Shape{1}, {1})});
   ASSERT_FALSE(r.ok());
   EXPECT_THAT(r.error().message, HasSubstr("node 'loop' (loop): node 'item' (gather)"));
 }
@@ -201,7 +214,8 @@ TEST(ControlFlow, ScanBothDirectionsAndAxes) {
   g.add_node(scan, "scan", {g.find_value("h"), g.find_value("x")}, {last, all});
   g.outputs = {last, all};
   auto s = session_of(model_of(std::move(g)));
-  const auto status = testing::run(*s, {tensor<float>(Shape{2}, {10, 20}), tensor<float>(Shape{2, 3}, {1, 2, 3, 4, 5, 6})});
+  const auto status = testing::run(
+      *s, {tensor<float>(Shape{2}, {10, 20}), tensor<float>(Shape{2, 3}, {1, 2, 3, 4, 5, 6})});
   ASSERT_TRUE(status.ok()) << status.error().message;
   const auto y = outputs_of(*s);
   EXPECT_THAT(elements<float>(y[0]), ElementsAre(16, 35));
@@ -221,9 +235,11 @@ TEST(ControlFlow, MalformedBodiesAreRefused) {
   };
   const auto same = body("x: f32[2]\nreturn x");
   EXPECT_THAT(refusal(graph::If{same, nullptr}, 1), HasSubstr("else_branch"));
-  EXPECT_THAT(refusal(graph::If{same, body("x: f32[2]\nz: f32[2]\nreturn x")}, 1), HasSubstr("takes 2 inputs"));
+  EXPECT_THAT(refusal(graph::If{same, body("x: f32[2]\nz: f32[2]\nreturn x")}, 1),
+              HasSubstr("takes 2 inputs"));
   EXPECT_THAT(refusal(graph::If{same, same}, 2), HasSubstr("gives 1 outputs"));
-  EXPECT_THAT(refusal(graph::If{same, body("x: f32[2]\ny = cast(x) to=s64\nreturn y")}, 1), HasSubstr("s64 in the other"));
+  EXPECT_THAT(refusal(graph::If{same, body("x: f32[2]\ny = cast(x) to=s64\nreturn y")}, 1),
+              HasSubstr("s64 in the other"));
   EXPECT_THAT(refusal(graph::Loop{same, 5}, 1), HasSubstr("carries 5"));
   EXPECT_THAT(refusal(graph::Loop{nullptr, 0}, 1), HasSubstr("no body"));
   EXPECT_THAT(refusal(graph::Scan{}, 1), HasSubstr("no scan inputs"));

@@ -32,7 +32,8 @@ inline std::shared_ptr<const exec::Model> model_of(std::string_view text, std::u
   return model_of(parsed(text, seed));
 }
 
-inline std::unique_ptr<exec::Session> session_of(std::shared_ptr<const exec::Model> model, exec::SessionOptions options = {}) {
+inline std::unique_ptr<exec::Session> session_of(std::shared_ptr<const exec::Model> model,
+                                                 exec::SessionOptions options = {}) {
   auto s = exec::Session::create(std::move(model), options);
   EXPECT_TRUE(s.ok()) << s.error().message;
   return s.ok() ? std::move(s).value() : nullptr;
@@ -71,7 +72,8 @@ inline std::vector<Tensor> outputs_of(exec::Session& s) {
   }
   return out;
 }
-inline std::vector<Tensor> evaluate(std::string_view text, const std::vector<Tensor>& inputs, exec::SessionOptions options = {}) {
+inline std::vector<Tensor> evaluate(std::string_view text, const std::vector<Tensor>& inputs,
+                                    exec::SessionOptions options = {}) {
   auto s = session_of(model_of(text), options);
   const auto status = run(*s, inputs);
   EXPECT_TRUE(status.ok()) << status.error().message;
@@ -103,8 +105,10 @@ inline void on_every_target(const std::function<void()>& f) {
     ::setenv("FOLD8_TARGET", std::string(t.name).c_str(), 1);
     f();
   }
-  if (before == nullptr) ::unsetenv("FOLD8_TARGET");
-  else ::setenv("FOLD8_TARGET", restore.c_str(), 1);
+  if (before == nullptr)
+    ::unsetenv("FOLD8_TARGET");
+  else
+    ::setenv("FOLD8_TARGET", restore.c_str(), 1);
 }
 
 }  // namespace fold8::testing

@@ -4,8 +4,8 @@
 namespace fold8 {
 namespace {
 
-using testing::parsed;
 using ::testing::HasSubstr;
+using testing::parsed;
 
 std::string type_of(const graph::Graph& g, const char* name) {
   const TensorType& t = g.type(g.find_value(name));

@@ -13,10 +13,10 @@ namespace fold8 {
 namespace {
 
 using testing::expect_same_bytes;
+using ::testing::HasSubstr;
 using testing::outputs_of;
 using testing::parsed;
 using testing::session_of;
-using ::testing::HasSubstr;
 
 constexpr const char* kNet = R"(
   x: f32[n,4,6,6]
@@ -30,7 +30,9 @@ constexpr const char* kNet = R"(
 // What emit does: every weight in the kernels' order.
 graph::Graph packed(graph::Graph g) {
   for (graph::NodeId n = 0; n < g.node_count(); ++n) {
-    if (!std::holds_alternative<graph::Linear>(g.node(n).op) && !std::holds_alternative<graph::Conv>(g.node(n).op)) continue;
+    if (!std::holds_alternative<graph::Linear>(g.node(n).op) &&
+        !std::holds_alternative<graph::Conv>(g.node(n).op))
+      continue;
     graph::Value& w = g.value(g.node(n).inputs[1]);
     auto p = ops::pack_weight(g.node(n).op, w.type, w.constant->data());
     EXPECT_TRUE(p.ok()) << p.error().message;
@@ -51,7 +53,8 @@ TEST(Model, PackedWeightsAndFilesGiveTheBitsOfPlainOnes) {
   ASSERT_TRUE(testing::run(*in_memory, x).ok());
   expect_same_bytes(outputs_of(*in_memory)[0], expected);
 
-  const std::string path = ::testing::TempDir() + "fold8_model_" + std::to_string(::getpid()) + ".f8";
+  const std::string path =
+      ::testing::TempDir() + "fold8_model_" + std::to_string(::getpid()) + ".f8";
   ASSERT_TRUE(format::write_file(packed(parsed(kNet)), path).ok());
   for (const auto verify : {exec::Verify::header, exec::Verify::full}) {
     auto loaded = exec::Model::load(path, verify);
@@ -71,7 +74,9 @@ std::string refusal(graph::Graph g) {
 
 TEST(Model, PackedWeightsOfTheWrongSizeAreRefused) {
   const auto weight = [](graph::Graph& g) -> graph::Value& { return g.value(g.node(0).inputs[1]); };
-  const auto sample = [] { return packed(parsed("x: f32[n,32]\ny = linear(x, random:f32[16,32])\nreturn y")); };
+  const auto sample = [] {
+    return packed(parsed("x: f32[n,32]\ny = linear(x, random:f32[16,32])\nreturn y"));
+  };
   graph::Graph g = sample();
   weight(g).constant = Buffer::allocate(weight(g).constant->size() - 64);
   EXPECT_THAT(refusal(std::move(g)), HasSubstr("fewer bytes"));

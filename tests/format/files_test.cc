@@ -28,7 +28,8 @@ class Files : public ::testing::Test {
   void TearDown() override { fs::remove_all(folder_); }
   std::string path(const char* name) const { return folder_ / name; }
   std::size_t entries() const {
-    return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()));
+    return static_cast<std::size_t>(
+        std::distance(fs::directory_iterator(folder_), fs::directory_iterator()));
   }
   fs::path folder_;
 };
@@ -81,13 +82,14 @@ TEST_F(Files, NoFolderToWriteTo) {
 TEST_F(Files, TargetIsAFolder) {
   fs::create_directory(path("m.f8"));
   EXPECT_FALSE(format::write_atomically(path("m.f8"), "x", 1).ok());
-  EXPECT_EQ(entries(), 1u);   // no temporary file left behind
+  EXPECT_EQ(entries(), 1u);  // no temporary file left behind
 }
 
 TEST_F(Files, ModeFollowsUmask) {
   ASSERT_TRUE(format::write_atomically(path("m.f8"), "x", 1).ok());
   std::ofstream(path("plain")) << "x";
-  struct stat a{}, b{};
+  struct stat a {
+  }, b{};
   ASSERT_EQ(::stat(path("m.f8").c_str(), &a), 0);
   ASSERT_EQ(::stat(path("plain").c_str(), &b), 0);
   EXPECT_EQ(a.st_mode, b.st_mode);

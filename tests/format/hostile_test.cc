@@ -20,11 +20,12 @@ std::string sample_bytes() { return format::to_bytes(testing::sample_graph()).va
 Result<format::Loaded> read(std::string bytes, bool verify_data = true) {
   testing::GuardedBuffer<char> guarded(bytes.size());
   if (!bytes.empty()) std::memcpy(guarded.data(), bytes.data(), bytes.size());
-  const auto owner = std::make_shared<int>();   // so that it is read where it lies
+  const auto owner = std::make_shared<int>();  // so that it is read where it lies
   auto loaded = format::read_bytes(guarded.data(), bytes.size(), verify_data, owner);
   if (loaded.ok()) {
     // Constants borrow from the guarded memory, which is about to go.
-    for (graph::ValueId v = 0; v < loaded->graph.value_count(); ++v) loaded->graph.value(v).constant = nullptr;
+    for (graph::ValueId v = 0; v < loaded->graph.value_count(); ++v)
+      loaded->graph.value(v).constant = nullptr;
   }
   return loaded;
 }
@@ -59,7 +60,9 @@ TEST(Hostile, TruncatedAtEveryLength) {
   }
 }
 
-TEST(Hostile, LongerThanItsHeaderSays) { EXPECT_FALSE(read(sample_bytes() + std::string(64, '\0')).ok()); }
+TEST(Hostile, LongerThanItsHeaderSays) {
+  EXPECT_FALSE(read(sample_bytes() + std::string(64, '\0')).ok());
+}
 
 TEST(Hostile, EveryByteFlipped) {
   const std::string bytes = sample_bytes();
@@ -82,7 +85,7 @@ TEST(Hostile, EveryByteOfTheGraphFlippedAndResealed) {
       std::string flipped = bytes;
       flipped[h.graph_offset + i] = static_cast<char>(flipped[h.graph_offset + i] ^ mask);
       seal(flipped);
-      (void)read(flipped);   // loads or says why not; must only stay inside its memory
+      (void)read(flipped);  // loads or says why not; must only stay inside its memory
     }
 }
 
@@ -127,7 +130,8 @@ TEST(Hostile, VersionsAreNamed) {
   EXPECT_EQ(newer.error().code, Code::unsupported);
   EXPECT_THAT(newer.error().message, HasSubstr("newer fold8"));
   EXPECT_FALSE(read(with_header([](format::FileHeader& h) { h.major = 0; })).ok());
-  EXPECT_TRUE(read(with_header([](format::FileHeader& h) { h.minor = 7; })).ok());   // nothing unknown in it
+  EXPECT_TRUE(
+      read(with_header([](format::FileHeader& h) { h.minor = 7; })).ok());  // nothing unknown in it
 }
 
 TEST(Hostile, OffsetsThatOverflow) {
@@ -135,7 +139,8 @@ TEST(Hostile, OffsetsThatOverflow) {
   for (const std::uint64_t v : {kHuge, kHuge - 63, kHuge / 2 + 1, std::uint64_t{1} << 40}) {
     EXPECT_FALSE(read(with_header([&](format::FileHeader& h) { h.graph_offset = v; })).ok());
     EXPECT_FALSE(read(with_header([&](format::FileHeader& h) { h.graph_bytes = v; })).ok());
-    EXPECT_FALSE(read(with_header([&](format::FileHeader& h) { h.data_offset = v / 64 * 64; })).ok());
+    EXPECT_FALSE(
+        read(with_header([&](format::FileHeader& h) { h.data_offset = v / 64 * 64; })).ok());
     EXPECT_FALSE(read(with_header([&](format::FileHeader& h) { h.data_bytes = v; })).ok());
     EXPECT_FALSE(read(with_header([&](format::FileHeader& h) { h.file_bytes = v; })).ok());
   }
@@ -191,25 +196,32 @@ TEST(Hostile, SmallModelLoads) { EXPECT_TRUE(read(file_of(small_model())).ok());
 
 TEST(Hostile, UnknownPartsAreFromANewerFold8) {
   const auto node = [](format::fb::ModelT& m) -> format::fb::NodeT& { return *m.graph->nodes[0]; };
-  EXPECT_THAT(refusal([&](auto& m) { node(m).op = "hologram"; }), HasSubstr("newer fold8: operator 'hologram'"));
+  EXPECT_THAT(refusal([&](auto& m) { node(m).op = "hologram"; }),
+              HasSubstr("newer fold8: operator 'hologram'"));
   EXPECT_THAT(refusal([&](auto& m) {
                 node(m).attributes.push_back(std::make_unique<format::fb::AttributeT>());
                 node(m).attributes[0]->name = "tint";
-              }), HasSubstr("newer fold8: attribute 'tint'"));
+              }),
+              HasSubstr("newer fold8: attribute 'tint'"));
   EXPECT_THAT(refusal([&](auto& m) {
                 node(m).op = "cast";
                 node(m).attributes.push_back(std::make_unique<format::fb::AttributeT>());
                 node(m).attributes[0]->name = "to";
                 node(m).attributes[0]->kind = format::fb::AttributeKind::enumerator;
                 node(m).attributes[0]->text = "f2";
-              }), HasSubstr("newer fold8: 'f2' as attribute 'to'"));
-  EXPECT_THAT(refusal([](auto& m) { m.graph->values[0]->dtype = 99; }), HasSubstr("newer fold8: element type 99"));
-  EXPECT_THAT(refusal([](auto& m) { m.graph->values[0]->layout = 99; }), HasSubstr("newer fold8: memory layout 99"));
-  EXPECT_THAT(refusal([](auto& m) { m.features = {"zstd"}; }), HasSubstr("newer fold8: needs 'zstd'"));
+              }),
+              HasSubstr("newer fold8: 'f2' as attribute 'to'"));
+  EXPECT_THAT(refusal([](auto& m) { m.graph->values[0]->dtype = 99; }),
+              HasSubstr("newer fold8: element type 99"));
+  EXPECT_THAT(refusal([](auto& m) { m.graph->values[0]->layout = 99; }),
+              HasSubstr("newer fold8: memory layout 99"));
+  EXPECT_THAT(refusal([](auto& m) { m.features = {"zstd"}; }),
+              HasSubstr("newer fold8: needs 'zstd'"));
   EXPECT_THAT(refusal([](auto& m) {
                 m.graph->values[0]->quant = std::make_unique<format::fb::QuantT>();
                 m.graph->values[0]->quant->granularity = 9;
-              }), HasSubstr("granularity 9"));
+              }),
+              HasSubstr("granularity 9"));
 }
 
 TEST(Hostile, IdsAndRangesAreChecked) {
@@ -221,17 +233,20 @@ TEST(Hostile, IdsAndRangesAreChecked) {
     EXPECT_NE(refusal([&](auto& m) { m.graph->values[0]->tensor = id; }), "") << id;
   }
   EXPECT_THAT(refusal([](auto& m) { m.graph->values[0]->dims = {-2}; }), HasSubstr("symbolic"));
-  EXPECT_THAT(refusal([](auto& m) { m.graph->values[0]->dims = {INT64_MIN}; }), HasSubstr("symbolic"));
+  EXPECT_THAT(refusal([](auto& m) { m.graph->values[0]->dims = {INT64_MIN}; }),
+              HasSubstr("symbolic"));
   EXPECT_THAT(refusal([](auto& m) { m.graph->values[0]->dims.assign(9, 1); }), HasSubstr("rank 9"));
   EXPECT_THAT(refusal([](auto& m) {
                 m.graph->values[0]->rescale = {1};
                 m.graph->values[0]->rescale_axis = 1;
-              }), HasSubstr("rescale axis"));
+              }),
+              HasSubstr("rescale axis"));
   EXPECT_THAT(refusal([](auto& m) {
                 m.graph->nodes[0]->op = "flatten";
                 m.graph->nodes[0]->attributes.push_back(std::make_unique<format::fb::AttributeT>());
                 m.graph->nodes[0]->attributes[0]->name = "axis";
-              }), HasSubstr("wrong kind"));
+              }),
+              HasSubstr("wrong kind"));
 }
 
 TEST(Hostile, TensorsStayInsideTheDataSection) {
@@ -242,9 +257,9 @@ TEST(Hostile, TensorsStayInsideTheDataSection) {
       m.tensors[0]->size = size;
     });
   };
-  EXPECT_THAT(with_tensor(0, 65), HasSubstr("outside"));      // would leave no padding behind it
+  EXPECT_THAT(with_tensor(0, 65), HasSubstr("outside"));  // would leave no padding behind it
   EXPECT_THAT(with_tensor(64, 1), HasSubstr("outside"));
-  EXPECT_THAT(with_tensor(32, 1), HasSubstr("outside"));      // not aligned
+  EXPECT_THAT(with_tensor(32, 1), HasSubstr("outside"));  // not aligned
   EXPECT_THAT(with_tensor(~std::uint64_t{63}, 64), HasSubstr("outside"));
   EXPECT_THAT(with_tensor(0, ~std::uint64_t{0}), HasSubstr("outside"));
 }
@@ -258,14 +273,16 @@ TEST(Hostile, ConstantWithoutItsBytes) {
                 v->dims = {1 << 20, 1 << 20};
                 v->tensor = 0;
                 m.graph->values.push_back(std::move(v));
-              }), HasSubstr("'w'"));
+              }),
+              HasSubstr("'w'"));
 }
 
 TEST(Hostile, SharedPartsCannotMultiply) {
   // One string of 64 KiB that 20,000 symbols point to: 1.3 GB if it were believed.
   flatbuffers::FlatBufferBuilder b;
   const auto big = b.CreateString(std::string(64 << 10, 'a'));
-  const auto symbols = b.CreateVector(std::vector<flatbuffers::Offset<flatbuffers::String>>(20000, big));
+  const auto symbols =
+      b.CreateVector(std::vector<flatbuffers::Offset<flatbuffers::String>>(20000, big));
   const auto g = format::fb::CreateGraph(b, 0, 0, 0, 0, symbols);
   b.Finish(format::fb::CreateModel(b, g));
   format::FileHeader h;

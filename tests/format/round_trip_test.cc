@@ -45,8 +45,11 @@ TEST(RoundTrip, KeepsEveryFieldOfTheGraph) {
     ASSERT_EQ(after->is_constant(v), before.is_constant(v));
     if (before.is_constant(v)) {
       EXPECT_EQ(after->value(v).constant->size(), before.value(v).constant->size());
-      EXPECT_EQ(std::memcmp(after->value(v).constant->data(), before.value(v).constant->data(), before.value(v).constant->size()), 0);
-      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(after->value(v).constant->data()) % kAlignment, 0u);
+      EXPECT_EQ(std::memcmp(after->value(v).constant->data(), before.value(v).constant->data(),
+                            before.value(v).constant->size()),
+                0);
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(after->value(v).constant->data()) % kAlignment,
+                0u);
     }
   }
   EXPECT_EQ(after->node(1).inside, before.node(1).inside);
@@ -63,14 +66,16 @@ TEST(RoundTrip, SameGraphSameBytes) {
 TEST(RoundTrip, EqualConstantsAreStoredOnce) {
   const auto g = read(written(sample_graph()));
   ASSERT_TRUE(g.ok());
-  EXPECT_EQ(g->value(g->find_value("b")).constant->data(), g->value(g->find_value("b2")).constant->data());
+  EXPECT_EQ(g->value(g->find_value("b")).constant->data(),
+            g->value(g->find_value("b2")).constant->data());
 }
 
 TEST(RoundTrip, QuantizationOfEveryGranularity) {
   graph::Graph g = parsed("x: f32[4,8]\nreturn x");
   const auto add = [&](const char* name, Result<QuantParams> q) {
     ASSERT_TRUE(q.ok()) << q.error().message;
-    g.add_constant(name, TensorType{DType::s8, Shape{4, 8}, *q, Layout::plain}, Buffer::allocate(32));
+    g.add_constant(name, TensorType{DType::s8, Shape{4, 8}, *q, Layout::plain},
+                   Buffer::allocate(32));
   };
   add("tensor", QuantParams::per_tensor(0.1f, -128));
   add("channel", QuantParams::per_channel(0, {1, 2, 3, 4}, {0, 1, -1, 5}));
@@ -78,15 +83,18 @@ TEST(RoundTrip, QuantizationOfEveryGranularity) {
   add("token", QuantParams::per_token());
   const auto after = read(written(g));
   ASSERT_TRUE(after.ok()) << after.error().message;
-  for (graph::ValueId v = 0; v < g.value_count(); ++v) EXPECT_EQ(after->type(v), g.type(v)) << g.value(v).name;
+  for (graph::ValueId v = 0; v < g.value_count(); ++v)
+    EXPECT_EQ(after->type(v), g.type(v)) << g.value(v).name;
 }
 
 TEST(RoundTrip, EmptyAndScalarAndEveryDType) {
   graph::Graph g = parsed("x: f32[]\nreturn x");
   for (int d = 0; d < kDTypeCount; ++d) {
     const auto dtype = static_cast<DType>(d);
-    g.add_constant("scalar" + std::to_string(d), TensorType{dtype, Shape{}}, Buffer::allocate(size_of(dtype)));
-    g.add_constant("empty" + std::to_string(d), TensorType{dtype, Shape{0, 3}}, Buffer::allocate(0));
+    g.add_constant("scalar" + std::to_string(d), TensorType{dtype, Shape{}},
+                   Buffer::allocate(size_of(dtype)));
+    g.add_constant("empty" + std::to_string(d), TensorType{dtype, Shape{0, 3}},
+                   Buffer::allocate(0));
   }
   const auto after = read(written(g));
   ASSERT_TRUE(after.ok()) << after.error().message;
@@ -100,13 +108,18 @@ struct Changer {
   void operator()(std::string_view, float& v) const {
     v = variant == 1 ? -0.0f : variant == 2 ? std::numeric_limits<float>::infinity() : v + 0.3f;
   }
-  void operator()(std::string_view, std::int64_t& v) const { v = variant == 1 ? INT64_MIN : v == INT64_MAX ? -7 : v + 3; }
-  void operator()(std::string_view, std::string& v) const { v = variant == 1 ? std::string("\0\n", 2) : "ij,jk->ik"; }
+  void operator()(std::string_view, std::int64_t& v) const {
+    v = variant == 1 ? INT64_MIN : v == INT64_MAX ? -7 : v + 3;
+  }
+  void operator()(std::string_view, std::string& v) const {
+    v = variant == 1 ? std::string("\0\n", 2) : "ij,jk->ik";
+  }
   void operator()(std::string_view, graph::Ints& v) const { v = {1, -2, INT64_MAX}; }
   void operator()(std::string_view, std::shared_ptr<const graph::Graph>& v) const {
     v = std::make_shared<const graph::Graph>(sample_graph());
   }
-  template <class E> requires std::is_enum_v<E>
+  template <class E>
+  requires std::is_enum_v<E>
   void operator()(std::string_view, E& v) const {
     const std::size_t n = graph::enumerators<E>().size();
     v = static_cast<E>((static_cast<std::size_t>(v) + 1 + static_cast<std::size_t>(variant)) % n);
@@ -119,7 +132,8 @@ Result<graph::Graph> graph_of(const graph::Op& op) {
   for (int inputs = 0; inputs <= 8; ++inputs) {
     graph::Graph g;
     std::vector<graph::ValueId> operands;
-    for (int i = 0; i < inputs; ++i) operands.push_back(g.add_value("x" + std::to_string(i), TensorType{DType::f32, Shape{2, 2}}));
+    for (int i = 0; i < inputs; ++i)
+      operands.push_back(g.add_value("x" + std::to_string(i), TensorType{DType::f32, Shape{2, 2}}));
     g.inputs = operands;
     const graph::ValueId y = g.add_untyped_value("y");
     g.outputs = {y};
@@ -190,10 +204,14 @@ TEST(RoundTrip, EveryEnumerator) {
     ASSERT_TRUE(after.ok());
     expect_equal(after->node(0).op, op);
   };
-  for (std::size_t i = 0; i < graph::enumerators<graph::UnaryKind>().size(); ++i) check(graph::Unary{static_cast<graph::UnaryKind>(i)});
-  for (std::size_t i = 0; i < graph::enumerators<graph::BinaryKind>().size(); ++i) check(graph::Binary{static_cast<graph::BinaryKind>(i)});
-  for (std::size_t i = 0; i < graph::enumerators<Activation>().size(); ++i) check(graph::Linear{static_cast<Activation>(i)});
-  for (std::size_t i = 0; i < graph::enumerators<DType>().size(); ++i) check(graph::Cast{static_cast<DType>(i)});
+  for (std::size_t i = 0; i < graph::enumerators<graph::UnaryKind>().size(); ++i)
+    check(graph::Unary{static_cast<graph::UnaryKind>(i)});
+  for (std::size_t i = 0; i < graph::enumerators<graph::BinaryKind>().size(); ++i)
+    check(graph::Binary{static_cast<graph::BinaryKind>(i)});
+  for (std::size_t i = 0; i < graph::enumerators<Activation>().size(); ++i)
+    check(graph::Linear{static_cast<Activation>(i)});
+  for (std::size_t i = 0; i < graph::enumerators<DType>().size(); ++i)
+    check(graph::Cast{static_cast<DType>(i)});
 }
 
 TEST(RoundTrip, DeadNodesAreNotWritten) {
@@ -211,7 +229,7 @@ TEST(RoundTrip, NestingTooDeepIsRefused) {
     const graph::ValueId y = g.add_untyped_value("y");
     g.add_node(graph::If{inner, inner}, "if", {0, 1}, {y});
     inner = std::make_shared<const graph::Graph>(std::move(g));
-    if (depth > 14) break;   // each level doubles the number of copies: stay small
+    if (depth > 14) break;  // each level doubles the number of copies: stay small
   }
   const auto bytes = format::to_bytes(*inner);
   ASSERT_FALSE(bytes.ok());

@@ -17,7 +17,8 @@ inline graph::Graph parsed(std::string_view text) {
   return std::move(g).value();
 }
 
-// Small, with every kind of part: symbols, quantization, constants (two of them equal), rescale, metadata, `inside`.
+// Small, with every kind of part: symbols, quantization, constants (two of them equal), rescale,
+// metadata, `inside`.
 inline graph::Graph sample_graph() {
   graph::Graph g = parsed(R"(
     x: f32[batch,4]

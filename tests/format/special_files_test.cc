@@ -23,7 +23,9 @@ class SpecialFiles : public ::testing::Test {
   }
   void TearDown() override { fs::remove_all(folder_); }
   std::string path(const char* name) const { return folder_ / name; }
-  std::size_t entries() const { return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder_), {})); }
+  std::size_t entries() const {
+    return static_cast<std::size_t>(std::distance(fs::directory_iterator(folder_), {}));
+  }
   fs::path folder_;
 };
 
@@ -60,7 +62,7 @@ TEST_F(SpecialFiles, AFolderIsRefusedAndALinkFollowed) {
 }
 
 TEST_F(SpecialFiles, AFullDeviceIsAnError) {
-  struct stat info{};
+  struct stat info {};
   ASSERT_EQ(stat("/dev/full", &info), 0);
   ASSERT_TRUE(S_ISCHR(info.st_mode));
   const Status s = write_atomically("/dev/full", "hello", 5);

@@ -1,4 +1,5 @@
-// Norms that read INT32 accumulators: which are rewritten, that not a bit changes, and which must stay.
+// Norms that read INT32 accumulators: which are rewritten, that not a bit changes, and which must
+// stay.
 #include "fusion/passes/norm_from_accumulators.h"
 
 #include <gtest/gtest.h>
@@ -70,7 +71,8 @@ void expect_same_bits(const std::string& text) {
   rng.fill_normal(r.as<float>());
   const auto a = evaluate(before, {x.view(), r.view()}), b = evaluate(after, {x.view(), r.view()});
   ASSERT_EQ(a.size(), b.size());
-  for (std::size_t i = 0; i < a.size(); ++i) EXPECT_EQ(std::memcmp(a[i].view().data, b[i].view().data, a[i].bytes()), 0) << "output " << i;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    EXPECT_EQ(std::memcmp(a[i].view().data, b[i].view().data, a[i].bytes()), 0) << "output " << i;
 }
 
 TEST(NormFromAccumulators, TheLayerWritesSums) {
@@ -92,7 +94,9 @@ TEST(NormFromAccumulators, PerTokenRowsKeepEveryBit) { expect_same_bits(kPostNor
 TEST(NormFromAccumulators, StaticScalesKeepEveryBit) { expect_same_bits(kPreNorm); }
 
 TEST(NormFromAccumulators, LeavesWhatIsNotTheSame) {
-  Graph float_layer = parsed("x: f32[5,24]\nh = linear(x, random:f32[40,24])\ny = layer_norm(h, random:f32[40])\nreturn y\n");
+  Graph float_layer = parsed(
+      "x: f32[5,24]\nh = linear(x, random:f32[40,24])\ny = layer_norm(h, random:f32[40])\nreturn "
+      "y\n");
   EXPECT_EQ(rewritten(float_layer), 0);
   Graph activated = parsed(R"(
 x: u8[5,24] @(0.03,119)

@@ -273,8 +273,10 @@ TEST(Quantize, ATensorNobodyObservedIsOurMistake) {
 }
 
 TEST(Quantize, WantsRangesOfWhatLayersReadAndLooksAtTheEdge) {
-  EXPECT_THAT(values_to_observe(parsed(conv_then_linear())), testing::UnorderedElementsAre("x", "f"));
-  EXPECT_THAT(values_at_the_edge(parsed(conv_then_linear())), testing::UnorderedElementsAre("x", "y"));
+  EXPECT_THAT(values_to_observe(parsed(conv_then_linear())),
+              testing::UnorderedElementsAre("x", "f"));
+  EXPECT_THAT(values_at_the_edge(parsed(conv_then_linear())),
+              testing::UnorderedElementsAre("x", "y"));
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ return b
   ASSERT_TRUE(g.compact().ok());
   EXPECT_EQ(g.live_nodes(), 2u);
   EXPECT_EQ(g.node_count(), 2);
-  EXPECT_EQ(g.node(1).outputs[0], kNoValue);          // `a` is gone, `b` keeps its place
+  EXPECT_EQ(g.node(1).outputs[0], kNoValue);  // `a` is gone, `b` keeps its place
   EXPECT_EQ(g.value(g.outputs[0]).name, "b");
   EXPECT_EQ(g.find_value("dead"), kNoValue);
   EXPECT_TRUE(verify(g).ok());

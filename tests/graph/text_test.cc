@@ -26,8 +26,11 @@ TEST(Text, ParsesAndPrintsTheSameGraph) {
   EXPECT_EQ(g->outputs.size(), 2u);
   EXPECT_EQ(g->live_nodes(), 4u);
   const std::string text = to_text(*g);
-  EXPECT_NE(text.find("y: f32[batch,4,8,8] = unary(h)"), std::string::npos) << text;   // relu is the default kind
-  EXPECT_NE(text.find("conv(x, w, _) kernel=[3,3] strides=[1,1] pads=[1,1,1,1] dilations=[1,1]"), std::string::npos) << text;
+  EXPECT_NE(text.find("y: f32[batch,4,8,8] = unary(h)"), std::string::npos)
+      << text;  // relu is the default kind
+  EXPECT_NE(text.find("conv(x, w, _) kernel=[3,3] strides=[1,1] pads=[1,1,1,1] dilations=[1,1]"),
+            std::string::npos)
+      << text;
   EXPECT_NE(text.find("a, b = split(y) axis=1"), std::string::npos);
   EXPECT_NE(text.find("s64[2]{-1,2}"), std::string::npos);
 }
@@ -45,10 +48,15 @@ return y
 }
 
 TEST(Text, ErrorsNameLineAndReason) {
-  EXPECT_NE(parse("x: f32[2]\ny = frobnicate(x)\n").error().message.find("line 2: unknown operator 'frobnicate'"), std::string::npos);
+  EXPECT_NE(parse("x: f32[2]\ny = frobnicate(x)\n")
+                .error()
+                .message.find("line 2: unknown operator 'frobnicate'"),
+            std::string::npos);
   EXPECT_NE(parse("y = relu(x)\n").error().message.find("'x' is not defined"), std::string::npos);
-  EXPECT_NE(parse("x: f32[2]\nx: f32[2]\n").error().message.find("defined twice"), std::string::npos);
-  EXPECT_NE(parse("x: f32[2]\ny = softmax(x) axes=1\n").error().message.find("no attribute 'axes'"), std::string::npos);
+  EXPECT_NE(parse("x: f32[2]\nx: f32[2]\n").error().message.find("defined twice"),
+            std::string::npos);
+  EXPECT_NE(parse("x: f32[2]\ny = softmax(x) axes=1\n").error().message.find("no attribute 'axes'"),
+            std::string::npos);
 }
 
 TEST(Ops, EveryOperatorIsFoundByItsName) {
@@ -70,7 +78,8 @@ TEST(Enumerators, RoundTrip) {
   EXPECT_EQ(enumerator_name(UnaryKind::square), "square");
   EXPECT_EQ(enumerator_from_name<UnaryKind>("cube"), std::nullopt);
   EXPECT_EQ(enumerators<UnaryKind>().size(), static_cast<std::size_t>(UnaryKind::square) + 1);
-  EXPECT_EQ(enumerators<BinaryKind>().size(), static_cast<std::size_t>(BinaryKind::shift_right) + 1);
+  EXPECT_EQ(enumerators<BinaryKind>().size(),
+            static_cast<std::size_t>(BinaryKind::shift_right) + 1);
 }
 
 }  // namespace

@@ -10,7 +10,10 @@ namespace {
 
 using ::testing::HasSubstr;
 
-Graph good() { return parse("x: f32[2,4]\nw = const random:f32[3,4]\ny = linear(x, w)\nz = relu(y)\nreturn z\n").value(); }
+Graph good() {
+  return parse("x: f32[2,4]\nw = const random:f32[3,4]\ny = linear(x, w)\nz = relu(y)\nreturn z\n")
+      .value();
+}
 
 std::string why(const Graph& g) {
   const auto s = verify(g);
@@ -55,7 +58,8 @@ TEST(Verify, QuantParamsFitTheirTensor) {
   EXPECT_THAT(why(g), HasSubstr("'x': a f32 tensor carries quantization parameters"));
   g = parse("x: u8[2,4] @(0.5,256)\nreturn x\n").value();
   EXPECT_THAT(why(g), HasSubstr("zero point 256 does not fit u8"));
-  g = parse("x: u8[2,4]\nw = const random:s8[3,4] @channel(0)\ny = linear(x, w)\nreturn y\n").value();
+  g = parse("x: u8[2,4]\nw = const random:s8[3,4] @channel(0)\ny = linear(x, w)\nreturn y\n")
+          .value();
   EXPECT_THAT(why(g), HasSubstr("operand 'x' is u8 without scale"));
 }
 

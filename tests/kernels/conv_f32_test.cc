@@ -39,13 +39,15 @@ struct Conv {
   Conv(SeededRng& rng, const ConvShape& s)
       : x(static_cast<std::size_t>(s.batch * s.in[0] * s.in[1] * s.in[2] * s.in_channels)),
         w(static_cast<std::size_t>(s.out_channels * (s.in_channels / s.groups) * conv_taps(s))),
-        y(static_cast<std::size_t>(conv_rows(s) * s.out_channels)), residual(y.size()) {
+        y(static_cast<std::size_t>(conv_rows(s) * s.out_channels)),
+        residual(y.size()) {
     fill_wild(rng, x.span());
     rng.fill_normal(w);
     rng.fill_normal(residual.span());
     const std::size_t n = static_cast<std::size_t>(s.out_channels / s.groups);
     const std::size_t c = static_cast<std::size_t>(s.in_channels / s.groups);
-    const std::size_t taps = static_cast<std::size_t>(conv_taps(s)), groups = static_cast<std::size_t>(s.groups);
+    const std::size_t taps = static_cast<std::size_t>(conv_taps(s)),
+                      groups = static_cast<std::size_t>(s.groups);
     packed = allocate_aligned(packed_f32_size(n, c * taps, groups) * sizeof(float));
     pack_conv_f32(s.transposed ? conv_transpose_weights(w.data(), n, c, taps, groups)
                                : conv_weights(w.data(), n, c, taps, groups),
@@ -137,7 +139,8 @@ TEST_P(ConvF32Test, DeepKernelsAndPointwiseOnes) {
     }
 }
 
-// Against the definition of ONNX in double: outputs scattered for ConvTranspose, which the kernel gathers.
+// Against the definition of ONNX in double: outputs scattered for ConvTranspose, which the kernel
+// gathers.
 TEST(ConvF32Reference, ScatteredAndGatheredTransposedAgree) {
   SeededRng rng;
   ConvShape s;

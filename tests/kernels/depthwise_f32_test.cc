@@ -12,7 +12,8 @@ namespace {
 using testing::GuardedBuffer;
 using testing::SeededRng;
 
-ConvShape shape_of(std::int64_t channels, std::int64_t kernel, std::int64_t stride, std::int64_t dilation, std::int64_t pad) {
+ConvShape shape_of(std::int64_t channels, std::int64_t kernel, std::int64_t stride,
+                   std::int64_t dilation, std::int64_t pad) {
   ConvShape s;
   s.in_channels = s.out_channels = s.groups = channels;
   for (int a : {1, 2}) {
@@ -29,15 +30,18 @@ ConvShape shape_of(std::int64_t channels, std::int64_t kernel, std::int64_t stri
 class DepthwiseF32Test : public TargetTest {
  protected:
   void compare(SeededRng& rng, const ConvShape& s) {
-    const std::size_t channels = static_cast<std::size_t>(s.in_channels), rows = static_cast<std::size_t>(conv_rows(s));
+    const std::size_t channels = static_cast<std::size_t>(s.in_channels),
+                      rows = static_cast<std::size_t>(conv_rows(s));
     const std::size_t taps = static_cast<std::size_t>(conv_taps(s));
-    GuardedBuffer<float> x(static_cast<std::size_t>(s.batch * s.in[0] * s.in[1] * s.in[2]) * channels);
+    GuardedBuffer<float> x(static_cast<std::size_t>(s.batch * s.in[0] * s.in[1] * s.in[2]) *
+                           channels);
     GuardedBuffer<float> offset(channels), want(rows * channels), got(rows * channels);
     std::vector<float> w(channels * taps);
     fill_wild(rng, x.span());
     rng.fill_normal(offset.span());
     rng.fill_normal(w);
-    const AlignedBytes packed = allocate_aligned(packed_depthwise_f32_size(channels, taps) * sizeof(float));
+    const AlignedBytes packed =
+        allocate_aligned(packed_depthwise_f32_size(channels, taps) * sizeof(float));
     pack_depthwise_f32(w.data(), channels, taps, reinterpret_cast<float*>(packed.get()));
     DepthwiseF32Args args;
     args.shape = s;
@@ -68,7 +72,8 @@ TEST_P(DepthwiseF32Test, GivesTheBitsOfTheReference) {
     for (std::int64_t kernel : {1, 2, 3, 5})
       for (std::int64_t stride : {1, 2, 3})
         for (std::int64_t dilation : {1, 2}) {
-          SCOPED_TRACE(::testing::Message() << channels << " k" << kernel << " s" << stride << " d" << dilation);
+          SCOPED_TRACE(::testing::Message()
+                       << channels << " k" << kernel << " s" << stride << " d" << dilation);
           compare(rng, shape_of(channels, kernel, stride, dilation, kernel > 1 ? 2 : 0));
         }
 }

@@ -13,8 +13,16 @@ using testing::SeededRng;
 
 struct Gemm {
   Gemm(SeededRng& rng, std::size_t m, std::size_t n, std::size_t k, bool wild)
-      : x(m * k), w_rows(n * k), packed(allocate_aligned(packed_f32_size(n, k) * 4)), offset(n), residual(m * n), y(m * n) {
-    if (wild) fill_wild(rng, x.span()); else rng.fill_normal(x.span());
+      : x(m * k),
+        w_rows(n * k),
+        packed(allocate_aligned(packed_f32_size(n, k) * 4)),
+        offset(n),
+        residual(m * n),
+        y(m * n) {
+    if (wild)
+      fill_wild(rng, x.span());
+    else
+      rng.fill_normal(x.span());
     rng.fill_normal(w_rows);
     rng.fill_normal(offset.span());
     rng.fill_normal(residual.span());
@@ -134,7 +142,8 @@ TEST_P(GemmF32, TheResidualMayBeTheOutput) {
   g.args.epilogue.residual = g.y.data();
   g.args.epilogue.residual_stride = 33;
   kernels().gemm_f32(g.args);
-  for (std::size_t i = 0; i < product.size(); ++i) ASSERT_EQ(g.y[i], std::fma(product[i], 1.0f, product[i]));
+  for (std::size_t i = 0; i < product.size(); ++i)
+    ASSERT_EQ(g.y[i], std::fma(product[i], 1.0f, product[i]));
 }
 
 // A chain of K roundings of at most half an ulp of a partial sum, which |x|.|w| bounds.
@@ -150,7 +159,8 @@ TEST(GemmF32Reference, StaysWithinTheErrorOfAChain) {
         sum += product;
         size += std::fabs(product);
       }
-      EXPECT_NEAR(got[m * 20 + n], sum + g.offset[n], size * 301 * std::numeric_limits<float>::epsilon() / 2);
+      EXPECT_NEAR(got[m * 20 + n], sum + g.offset[n],
+                  size * 301 * std::numeric_limits<float>::epsilon() / 2);
     }
 }
 

@@ -13,8 +13,10 @@ using testing::SeededRng;
 
 class MatmulF32 : public TargetTest {
  protected:
-  void compare(SeededRng& rng, std::size_t m, std::size_t n, std::size_t k, bool a_transposed, bool b_transposed) {
-    SCOPED_TRACE(::testing::Message() << m << "x" << n << "x" << k << " " << a_transposed << b_transposed);
+  void compare(SeededRng& rng, std::size_t m, std::size_t n, std::size_t k, bool a_transposed,
+               bool b_transposed) {
+    SCOPED_TRACE(::testing::Message()
+                 << m << "x" << n << "x" << k << " " << a_transposed << b_transposed);
     GuardedBuffer<float> a(m * k), b(n * k), want(m * n), got(m * n);
     fill_wild(rng, a.span());
     fill_wild(rng, b.span());

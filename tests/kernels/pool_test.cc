@@ -35,7 +35,9 @@ Case random_case(SeededRng& rng, bool plain) {
     axis.pad_end = rng.integer(0, axis.kernel - 1);
     // ceil_mode: the last window may hang over
     axis.out = std::max<std::int64_t>(
-        1, (axis.in + axis.pad_begin + axis.pad_end - (axis.kernel - 1) * axis.dilation - 1) / axis.stride + 1 + rng.integer(0, 1));
+        1, (axis.in + axis.pad_begin + axis.pad_end - (axis.kernel - 1) * axis.dilation - 1) /
+                   axis.stride +
+               1 + rng.integer(0, 1));
     c.x_size *= static_cast<std::size_t>(axis.in);
     c.y_size *= static_cast<std::size_t>(axis.out);
     if (a < 2) c.lines *= static_cast<std::size_t>(axis.out);
@@ -47,7 +49,8 @@ class PoolTest : public TargetTest {
  protected:
   // The kernel in two parts against the reference in one.
   template <class Args, class T>
-  void compare(const Case& c, Args args, void (*wanted)(const Args&), void (*kernel)(const Args&), T) {
+  void compare(const Case& c, Args args, void (*wanted)(const Args&), void (*kernel)(const Args&),
+               T) {
     GuardedBuffer<T> want(c.y_size), got(c.y_size);
     args.outer = c.outer;
     args.channels = c.channels;
@@ -61,8 +64,10 @@ class PoolTest : public TargetTest {
     args.line_begin = c.lines / 2;
     args.line_end = c.lines;
     kernel(args);
-    if constexpr (std::is_same_v<T, float>) ASSERT_TRUE(same_bits(got.span(), want.span()));
-    else ASSERT_TRUE(std::ranges::equal(got.span(), want.span()));
+    if constexpr (std::is_same_v<T, float>)
+      ASSERT_TRUE(same_bits(got.span(), want.span()));
+    else
+      ASSERT_TRUE(std::ranges::equal(got.span(), want.span()));
   }
 };
 
@@ -94,7 +99,8 @@ TEST_P(PoolTest, U8GivesTheBitsOfTheReference) {
     max.x = x.data();
     compare(c, max, reference::max_pool_u8, kernels().max_pool_u8, std::uint8_t{0});
     std::vector<float> multipliers(28);
-    for (std::size_t n = 1; n < multipliers.size(); ++n) multipliers[n] = 1.3f / static_cast<float>(n);
+    for (std::size_t n = 1; n < multipliers.size(); ++n)
+      multipliers[n] = 1.3f / static_cast<float>(n);
     AveragePoolU8Args average;
     average.x = x.data();
     average.x_zero_point = static_cast<std::int32_t>(rng.integer(0, 255));
@@ -132,7 +138,8 @@ TEST_P(PoolTest, GlobalAverageGivesTheBitsOfTheReference) {
 }
 
 TEST_P(PoolTest, MaximaOfZerosAndNaN) {
-  const float nan = std::numeric_limits<float>::quiet_NaN(), inf = std::numeric_limits<float>::infinity();
+  const float nan = std::numeric_limits<float>::quiet_NaN(),
+              inf = std::numeric_limits<float>::infinity();
   const float x[8] = {-0.0f, 0.0f, 0.0f, -0.0f, -0.0f, -0.0f, inf, nan};
   const float want[4] = {0.0f, 0.0f, -0.0f, nan};
   float y[4];

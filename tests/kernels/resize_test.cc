@@ -30,7 +30,8 @@ std::vector<float> resize_row(const ResizeAxisSpec& spec, float extrapolation = 
     reference::resize_nearest(args);
   } else {
     ResizeF32Args args;
-    args.axis[2] = {spec.in, spec.out, table.value().taps, table.value().index.data(), table.value().weight.data()};
+    args.axis[2] = {spec.in, spec.out, table.value().taps, table.value().index.data(),
+                    table.value().weight.data()};
     args.extrapolation = extrapolation;
     args.x = x;
     args.y = y.data();
@@ -40,7 +41,8 @@ std::vector<float> resize_row(const ResizeAxisSpec& spec, float extrapolation = 
   return y;
 }
 
-ResizeAxisSpec spec_of(std::size_t out, ResizeMode mode, CoordinateMode coordinates = CoordinateMode::half_pixel) {
+ResizeAxisSpec spec_of(std::size_t out, ResizeMode mode,
+                       CoordinateMode coordinates = CoordinateMode::half_pixel) {
   ResizeAxisSpec s;
   s.in = 5;
   s.out = out;
@@ -73,12 +75,14 @@ TEST(ResizeTable, Linear) {
 }
 
 TEST(ResizeTable, Cubic) {
-  expect_near(resize_row(spec_of(8, ResizeMode::cubic)),
-              {0.9071655f, 1.268311f, 2.132324f, 3.133301f, 4.897217f, 6.69165f, 9.52301f, 11.37134f});
+  expect_near(
+      resize_row(spec_of(8, ResizeMode::cubic)),
+      {0.9071655f, 1.268311f, 2.132324f, 3.133301f, 4.897217f, 6.69165f, 9.52301f, 11.37134f});
   ResizeAxisSpec s = spec_of(8, ResizeMode::cubic);
   s.exclude_outside = true;
   s.cubic_coeff_a = -0.5;
-  expect_near(resize_row(s), {0.9280443f, 1.294098f, 2.095703f, 3.267578f, 4.830078f, 6.783203f, 9.571869f, 11.28782f});
+  expect_near(resize_row(s), {0.9280443f, 1.294098f, 2.095703f, 3.267578f, 4.830078f, 6.783203f,
+                              9.571869f, 11.28782f});
   expect_near(resize_row(spec_of(3, ResizeMode::cubic, CoordinateMode::align_corners)), {1, 4, 11});
 }
 
@@ -90,9 +94,12 @@ TEST(ResizeTable, Nearest) {
   };
   using N = NearestMode;
   using C = CoordinateMode;
-  EXPECT_EQ(row(8, N::round_prefer_floor, C::half_pixel), (std::vector<float>{1, 1, 2, 4, 4, 7, 11, 11}));
-  EXPECT_EQ(row(10, N::round_prefer_ceil, C::asymmetric), (std::vector<float>{1, 2, 2, 4, 4, 7, 7, 11, 11, 11}));
-  EXPECT_EQ(row(10, N::round_prefer_floor, C::asymmetric), (std::vector<float>{1, 1, 2, 2, 4, 4, 7, 7, 11, 11}));
+  EXPECT_EQ(row(8, N::round_prefer_floor, C::half_pixel),
+            (std::vector<float>{1, 1, 2, 4, 4, 7, 11, 11}));
+  EXPECT_EQ(row(10, N::round_prefer_ceil, C::asymmetric),
+            (std::vector<float>{1, 2, 2, 4, 4, 7, 7, 11, 11, 11}));
+  EXPECT_EQ(row(10, N::round_prefer_floor, C::asymmetric),
+            (std::vector<float>{1, 1, 2, 2, 4, 4, 7, 7, 11, 11}));
   EXPECT_EQ(row(7, N::floor, C::asymmetric), (std::vector<float>{1, 1, 2, 4, 4, 7, 11}));
   EXPECT_EQ(row(7, N::ceil, C::half_pixel), (std::vector<float>{1, 2, 4, 4, 7, 11, 11}));
 }
@@ -123,7 +130,8 @@ TEST(ResizeTable, IndicesStayInsideForWildScales) {
 
 TEST(ResizeReference, CubicInTwoAxes) {
   std::vector<float> x(16), y(15);
-  for (int i = 0; i < 16; ++i) x[static_cast<std::size_t>(i)] = static_cast<float>(std::pow(i + 1, 1.5));
+  for (int i = 0; i < 16; ++i)
+    x[static_cast<std::size_t>(i)] = static_cast<float>(std::pow(i + 1, 1.5));
   ResizeAxisSpec h = spec_of(3, ResizeMode::cubic), w = spec_of(5, ResizeMode::cubic);
   h.in = w.in = 4;
   h.scale = 0.75;
@@ -136,8 +144,9 @@ TEST(ResizeReference, CubicInTwoAxes) {
   args.y = y.data();
   args.line_end = 3;
   reference::resize_f32(args);
-  const float want[15] = {2.0618036f, 3.3834822f, 5.4307833f, 7.9083815f, 9.9511385f, 17.929775f, 20.684963f, 24.478773f,
-                          28.504675f, 31.648771f, 43.966583f, 47.571987f, 52.463543f, 57.542641f, 61.462276f};
+  const float want[15] = {2.0618036f, 3.3834822f, 5.4307833f, 7.9083815f, 9.9511385f,
+                          17.929775f, 20.684963f, 24.478773f, 28.504675f, 31.648771f,
+                          43.966583f, 47.571987f, 52.463543f, 57.542641f, 61.462276f};
   for (std::size_t i = 0; i < 15; ++i) EXPECT_NEAR(y[i], want[i], 1e-4f);
 }
 
@@ -206,7 +215,8 @@ TEST_P(ResizeTest, NearestGivesTheBytesOfTheReference) {
     ResizeTable table[3];
     args.outer = static_cast<std::size_t>(rng.integer(1, 3));
     args.element_size = std::size_t{1} << rng.integer(0, 3);
-    args.inner_bytes = args.element_size * static_cast<std::size_t>(rng.integer(0, 2) ? 1 : rng.integer(1, 9));
+    args.inner_bytes =
+        args.element_size * static_cast<std::size_t>(rng.integer(0, 2) ? 1 : rng.integer(1, 9));
     const std::uint8_t extrapolation[8] = {1, 2, 3, 4, 5, 6, 7, 8};
     args.extrapolation = extrapolation;
     std::size_t x_size = args.outer * args.inner_bytes, y_size = x_size, lines = args.outer;

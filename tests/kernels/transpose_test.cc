@@ -13,17 +13,21 @@ using testing::GuardedBuffer;
 using testing::SeededRng;
 
 // ONNX Transpose by its definition, from the unsimplified extents.
-std::vector<std::uint8_t> expected(std::span<const std::uint8_t> x, std::span<const std::int64_t> extents,
-                                   std::span<const int> perm, std::size_t size) {
+std::vector<std::uint8_t> expected(std::span<const std::uint8_t> x,
+                                   std::span<const std::int64_t> extents, std::span<const int> perm,
+                                   std::size_t size) {
   const std::size_t rank = extents.size();
   std::vector<std::size_t> stride(rank, 1);
-  for (std::size_t i = rank; i-- > 1;) stride[i - 1] = stride[i] * static_cast<std::size_t>(extents[i]);
+  for (std::size_t i = rank; i-- > 1;)
+    stride[i - 1] = stride[i] * static_cast<std::size_t>(extents[i]);
   std::vector<std::uint8_t> y;
   std::vector<std::int64_t> at(rank, 0);
   for (std::size_t n = 0; n < x.size() / size; ++n) {
     std::size_t from = 0;
-    for (std::size_t i = 0; i < rank; ++i) from += static_cast<std::size_t>(at[i]) * stride[static_cast<std::size_t>(perm[i])];
-    y.insert(y.end(), x.begin() + static_cast<std::ptrdiff_t>(from * size), x.begin() + static_cast<std::ptrdiff_t>((from + 1) * size));
+    for (std::size_t i = 0; i < rank; ++i)
+      from += static_cast<std::size_t>(at[i]) * stride[static_cast<std::size_t>(perm[i])];
+    y.insert(y.end(), x.begin() + static_cast<std::ptrdiff_t>(from * size),
+             x.begin() + static_cast<std::ptrdiff_t>((from + 1) * size));
     for (std::size_t i = rank; i-- > 0;) {
       if (++at[i] < extents[static_cast<std::size_t>(perm[i])]) break;
       at[i] = 0;
@@ -34,7 +38,8 @@ std::vector<std::uint8_t> expected(std::span<const std::uint8_t> x, std::span<co
 
 class TransposeTest : public TargetTest {
  protected:
-  void check(SeededRng& rng, const std::vector<std::int64_t>& extents, const std::vector<int>& perm, std::size_t size) {
+  void check(SeededRng& rng, const std::vector<std::int64_t>& extents, const std::vector<int>& perm,
+             std::size_t size) {
     const std::size_t elements = static_cast<std::size_t>(
         std::accumulate(extents.begin(), extents.end(), std::int64_t{1}, std::multiplies<>()));
     GuardedBuffer<std::uint8_t> x(elements * size), y(elements * size);
@@ -66,7 +71,8 @@ TEST_P(TransposeTest, MatricesOfAwkwardSizes) {
   SeededRng rng;
   for (std::size_t size : {1, 2, 4, 8})
     for (std::int64_t rows : {1, 3, 7, 8, 9, 16, 33, 65})
-      for (std::int64_t cols : {1, 3, 8, 15, 16, 31, 64, 70}) check(rng, {rows, cols}, {1, 0}, size);
+      for (std::int64_t cols : {1, 3, 8, 15, 16, 31, 64, 70})
+        check(rng, {rows, cols}, {1, 0}, size);
 }
 
 TEST_P(TransposeTest, RandomRanks) {

@@ -63,37 +63,59 @@ void expect_same(const graph::Graph& g, float tolerance = 1e-5f) {
     ASSERT_EQ(want[o].size(), got[o].size());
     float largest = 0;
     for (float f : want[o]) largest = std::fmax(largest, std::fabs(f));
-    for (std::size_t i = 0; i < want[o].size(); ++i) ASSERT_NEAR(want[o][i], got[o][i], tolerance * largest) << i;
+    for (std::size_t i = 0; i < want[o].size(); ++i)
+      ASSERT_NEAR(want[o][i], got[o][i], tolerance * largest) << i;
   }
-  for (std::size_t o = 0; o < g.outputs.size(); ++o) EXPECT_EQ(g.value(g.outputs[o]).name, back->graph.value(back->graph.outputs[o]).name);
+  for (std::size_t o = 0; o < g.outputs.size(); ++o)
+    EXPECT_EQ(g.value(g.outputs[o]).name, back->graph.value(back->graph.outputs[o]).name);
 }
 
 TEST(Export, LinearWithEverythingFused) {
-  expect_same(parsed("x: f32[3,8]\nr: f32[3,5]\ny = linear(x, random:f32[5,8], random:f32[5], r) activation=hard_swish a=0.16666667 b=0.5\nreturn y\n"));
-  expect_same(parsed("x: f32[2,3,8]\nr: f32[2,3,5]\ny = linear(x, random:f32[5,8], random:f32[5], r) activation=clip a=0 b=6\nreturn y\n"));
+  expect_same(
+      parsed("x: f32[3,8]\nr: f32[3,5]\ny = linear(x, random:f32[5,8], random:f32[5], r) "
+             "activation=hard_swish a=0.16666667 b=0.5\nreturn y\n"));
+  expect_same(
+      parsed("x: f32[2,3,8]\nr: f32[2,3,5]\ny = linear(x, random:f32[5,8], random:f32[5], r) "
+             "activation=clip a=0 b=6\nreturn y\n"));
   expect_same(parsed("x: f32[2,3,8]\ny = linear(x, random:f32[5,8])\nreturn y\n"));
 }
 
 TEST(Export, ConvolutionsWithActivations) {
-  expect_same(parsed("x: f32[1,4,6,6]\nr: f32[1,6,6,6]\n"
-                     "y = conv(x, random:f32[6,2,3,3], random:f32[6], r) kernel=[3,3] strides=[1,1] pads=[1,1,1,1] dilations=[1,1] group=2 activation=leaky_relu a=0.1\nreturn y\n"));
-  expect_same(parsed("x: f32[1,4,5]\ny = conv(x, random:f32[4,3,4]) kernel=[4] strides=[2] pads=[1,1] dilations=[1] transposed=true output_padding=[0] activation=silu a=1\nreturn y\n"));
+  expect_same(
+      parsed("x: f32[1,4,6,6]\nr: f32[1,6,6,6]\n"
+             "y = conv(x, random:f32[6,2,3,3], random:f32[6], r) kernel=[3,3] strides=[1,1] "
+             "pads=[1,1,1,1] dilations=[1,1] group=2 activation=leaky_relu a=0.1\nreturn y\n"));
+  expect_same(
+      parsed("x: f32[1,4,5]\ny = conv(x, random:f32[4,3,4]) kernel=[4] strides=[2] pads=[1,1] "
+             "dilations=[1] transposed=true output_padding=[0] activation=silu a=1\nreturn y\n"));
 }
 
 TEST(Export, NormsOfEveryKind) {
-  expect_same(parsed("x: f32[3,8]\nh = norm(x, random:f32[8], random:f32[8]) kind=layer\nk = norm(h, random:f32[8]) kind=rms epsilon=1e-6\ny = norm(k) kind=layer\nreturn y\n"));
-  expect_same(parsed("x: f32[2,4,5]\nh = norm(x, random:f32[4], random:f32[4]) kind=instance\ny = norm(h, random:f32[4], random:f32[4]) kind=group groups=2\nreturn y\n"));
-  expect_same(parsed("x: f32[2,4,5]\ny = norm(x, random:f32[2], random:f32[2]) kind=group groups=2 affine_per_group=true\nreturn y\n"));
-  expect_same(parsed("x: f32[3,8]\nr: f32[3,8]\ny, s = norm(x, random:f32[8], random:f32[8], r) kind=layer\nz = binary(y, s) kind=mul\nreturn z\n"));
+  expect_same(
+      parsed("x: f32[3,8]\nh = norm(x, random:f32[8], random:f32[8]) kind=layer\nk = norm(h, "
+             "random:f32[8]) kind=rms epsilon=1e-6\ny = norm(k) kind=layer\nreturn y\n"));
+  expect_same(
+      parsed("x: f32[2,4,5]\nh = norm(x, random:f32[4], random:f32[4]) kind=instance\ny = norm(h, "
+             "random:f32[4], random:f32[4]) kind=group groups=2\nreturn y\n"));
+  expect_same(
+      parsed("x: f32[2,4,5]\ny = norm(x, random:f32[2], random:f32[2]) kind=group groups=2 "
+             "affine_per_group=true\nreturn y\n"));
+  expect_same(
+      parsed("x: f32[3,8]\nr: f32[3,8]\ny, s = norm(x, random:f32[8], random:f32[8], r) "
+             "kind=layer\nz = binary(y, s) kind=mul\nreturn z\n"));
 }
 
 TEST(Export, AffineActivationsAndSums) {
-  expect_same(parsed("x: f32[2,3,4]\na = affine(x, random:f32[3], random:f32[3]) axis=1 activation=gelu_erf\nb = binary(a, x) kind=add activation=tanh\n"
-                     "c = unary(b) kind=gelu_tanh\nd = unary(c) kind=square\ny = unary(d) kind=silu a=1.702\nreturn y\n"));
+  expect_same(
+      parsed("x: f32[2,3,4]\na = affine(x, random:f32[3], random:f32[3]) axis=1 "
+             "activation=gelu_erf\nb = binary(a, x) kind=add activation=tanh\n"
+             "c = unary(b) kind=gelu_tanh\nd = unary(c) kind=square\ny = unary(d) kind=silu "
+             "a=1.702\nreturn y\n"));
 }
 
 TEST(Export, QuantizedTypesBecomeQuantizeAndDequantize) {
-  const graph::Graph g = parsed("x: f32[2,3]\nq: u8[2,3] @(0.05,100) = quantize(x)\ny = dequantize(q)\nreturn y\n");
+  const graph::Graph g =
+      parsed("x: f32[2,3]\nq: u8[2,3] @(0.05,100) = quantize(x)\ny = dequantize(q)\nreturn y\n");
   expect_same(g);
   const TempFolder folder;
   ASSERT_TRUE(export_file(g, folder / "m.onnx").ok());
@@ -104,7 +126,8 @@ TEST(Export, QuantizedTypesBecomeQuantizeAndDequantize) {
 
 TEST(Export, LargeModelsKeepTheirWeightsBesideThem) {
   const TempFolder folder;
-  const graph::Graph g = parsed("x: f32[2,64]\ny = linear(x, random:f32[32,64], random:f32[32])\nreturn y\n");
+  const graph::Graph g =
+      parsed("x: f32[2,64]\ny = linear(x, random:f32[32,64], random:f32[32])\nreturn y\n");
   ASSERT_TRUE(export_file(g, folder / "m.onnx", 100).ok());
   EXPECT_EQ(std::filesystem::file_size(folder / "m.onnx.data"), 32u * 64 * 4);
   EXPECT_LT(std::filesystem::file_size(folder / "m.onnx"), 2000u);
@@ -114,7 +137,8 @@ TEST(Export, LargeModelsKeepTheirWeightsBesideThem) {
 
 TEST(Export, WhatOnnxCannotSayIsAnErrorThatNamesTheNode) {
   const TempFolder folder;
-  graph::Graph g = parsed("x: f32[2,3]\nq, s = dynamic_quantize(x)\ny = dequantize(q, s)\nreturn y\n");
+  graph::Graph g =
+      parsed("x: f32[2,3]\nq, s = dynamic_quantize(x)\ny = dequantize(q, s)\nreturn y\n");
   const auto r = export_file(g, folder / "m.onnx");
   ASSERT_FALSE(r.ok());
   EXPECT_EQ(r.error().code, Code::unsupported);
@@ -122,7 +146,8 @@ TEST(Export, WhatOnnxCannotSayIsAnErrorThatNamesTheNode) {
 }
 
 TEST(Export, FullDisksAndMissingFoldersAreIoErrors) {
-  const auto r = export_file(parsed("x: f32[2]\ny = unary(x) kind=relu\nreturn y\n"), "/nonexistent/folder/m.onnx");
+  const auto r = export_file(parsed("x: f32[2]\ny = unary(x) kind=relu\nreturn y\n"),
+                             "/nonexistent/folder/m.onnx");
   ASSERT_FALSE(r.ok());
   EXPECT_EQ(r.error().code, Code::io);
 }

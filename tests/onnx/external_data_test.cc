@@ -15,7 +15,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // w: two floats in `location`.
-std::string model(const std::string& location, const std::string& offset = "", const std::string& length = "") {
+std::string model(const std::string& location, const std::string& offset = "",
+                  const std::string& length = "") {
   Message w;
   w.number(1, 2).number(2, kFloat).text(8, "kernel").number(14, 1);
   const auto entry = [&](const char* key, const std::string& value) {
@@ -24,7 +25,12 @@ std::string model(const std::string& location, const std::string& offset = "", c
   entry("location", location);
   entry("offset", offset);
   entry("length", length);
-  return ModelWriter().input("x", {"2"}).initializer(w).node("Add", {"x", "kernel"}, {"y"}).output("y").bytes();
+  return ModelWriter()
+      .input("x", {"2"})
+      .initializer(w)
+      .node("Add", {"x", "kernel"}, {"y"})
+      .output("y")
+      .bytes();
 }
 
 std::string floats_of(std::initializer_list<float> v) {
@@ -53,11 +59,16 @@ TEST(ExternalData, EveryBadPlaceIsAnErrorThatNamesTheTensor) {
     std::string location, offset, length;
     const char* says;
   };
-  for (const Bad& b : {Bad{outside / "secret.bin", "", "", "absolute"}, Bad{"../x.bin", "", "", "outside"}, Bad{"folder/../w.bin", "", "", "outside"},
-                       Bad{"link.bin", "", "", "link"}, Bad{"door/secret.bin", "", "", "link"}, Bad{"folder", "", "", "regular"}, Bad{"pipe", "", "", "regular"},
-                       Bad{"absent.bin", "", "", "absent.bin"}, Bad{"", "", "", "location"}, Bad{"w.bin", "-1", "", "offset"}, Bad{"w.bin", "many", "", "offset"},
-                       Bad{"w.bin", "4", "", "offset"}, Bad{"w.bin", "9", "", "offset"}, Bad{"w.bin", "9223372036854775807", "8", "offset"},
-                       Bad{"w.bin", "99999999999999999999", "", "offset"}, Bad{"w.bin", "", "1099511627776", "length"}, Bad{"w.bin", "", "4", "length"}}) {
+  for (const Bad& b :
+       {Bad{outside / "secret.bin", "", "", "absolute"}, Bad{"../x.bin", "", "", "outside"},
+        Bad{"folder/../w.bin", "", "", "outside"}, Bad{"link.bin", "", "", "link"},
+        Bad{"door/secret.bin", "", "", "link"}, Bad{"folder", "", "", "regular"},
+        Bad{"pipe", "", "", "regular"}, Bad{"absent.bin", "", "", "absent.bin"},
+        Bad{"", "", "", "location"}, Bad{"w.bin", "-1", "", "offset"},
+        Bad{"w.bin", "many", "", "offset"}, Bad{"w.bin", "4", "", "offset"},
+        Bad{"w.bin", "9", "", "offset"}, Bad{"w.bin", "9223372036854775807", "8", "offset"},
+        Bad{"w.bin", "99999999999999999999", "", "offset"},
+        Bad{"w.bin", "", "1099511627776", "length"}, Bad{"w.bin", "", "4", "length"}}) {
     const auto r = import_file(folder.write("m.onnx", model(b.location, b.offset, b.length)));
     ASSERT_FALSE(r.ok()) << b.location << " " << b.offset << " " << b.length;
     EXPECT_THAT(r.error().message, HasSubstr("'kernel'"));

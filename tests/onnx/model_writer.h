@@ -1,4 +1,5 @@
-// Writes small ONNX models as protobuf bytes, field by field, so that tests need no protobuf and can write nonsense too.
+// Writes small ONNX models as protobuf bytes, field by field, so that tests need no protobuf and
+// can write nonsense too.
 #pragma once
 
 #include <cstdint>
@@ -40,26 +41,51 @@ class Message {
   }
 };
 
-enum OnnxType { kFloat = 1, kUint8 = 2, kInt8 = 3, kInt32 = 6, kInt64 = 7, kBool = 9, kFloat16 = 10, kDouble = 11, kInt4 = 22 };
+enum OnnxType {
+  kFloat = 1,
+  kUint8 = 2,
+  kInt8 = 3,
+  kInt32 = 6,
+  kInt64 = 7,
+  kBool = 9,
+  kFloat16 = 10,
+  kDouble = 11,
+  kInt4 = 22
+};
 
 using Dims = std::vector<std::int64_t>;
 
 template <class T>
-Message tensor(const std::string& name, OnnxType type, const Dims& dims, const std::vector<T>& values) {
+Message tensor(const std::string& name, OnnxType type, const Dims& dims,
+               const std::vector<T>& values) {
   Message m;
   for (auto d : dims) m.number(1, d);
   m.number(2, type).text(8, name);
   m.text(9, {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T)});
   return m;
 }
-inline Message floats(const std::string& name, const Dims& dims, const std::vector<float>& v) { return tensor(name, kFloat, dims, v); }
-inline Message ints(const std::string& name, const Dims& dims, const std::vector<std::int64_t>& v) { return tensor(name, kInt64, dims, v); }
+inline Message floats(const std::string& name, const Dims& dims, const std::vector<float>& v) {
+  return tensor(name, kFloat, dims, v);
+}
+inline Message ints(const std::string& name, const Dims& dims, const std::vector<std::int64_t>& v) {
+  return tensor(name, kInt64, dims, v);
+}
 
-inline Message attribute(const std::string& name, std::int64_t i) { return Message().text(1, name).number(3, i).number(20, 2); }
-inline Message attribute(const std::string& name, int i) { return attribute(name, static_cast<std::int64_t>(i)); }
-inline Message attribute(const std::string& name, float f) { return Message().text(1, name).real(2, f).number(20, 1); }
-inline Message attribute(const std::string& name, const char* s) { return Message().text(1, name).text(4, s).number(20, 3); }
-inline Message attribute(const std::string& name, const Message& t) { return Message().text(1, name).message(5, t).number(20, 4); }
+inline Message attribute(const std::string& name, std::int64_t i) {
+  return Message().text(1, name).number(3, i).number(20, 2);
+}
+inline Message attribute(const std::string& name, int i) {
+  return attribute(name, static_cast<std::int64_t>(i));
+}
+inline Message attribute(const std::string& name, float f) {
+  return Message().text(1, name).real(2, f).number(20, 1);
+}
+inline Message attribute(const std::string& name, const char* s) {
+  return Message().text(1, name).text(4, s).number(20, 3);
+}
+inline Message attribute(const std::string& name, const Message& t) {
+  return Message().text(1, name).message(5, t).number(20, 4);
+}
 inline Message attribute(const std::string& name, const Dims& list) {
   Message m;
   m.text(1, name);
@@ -95,8 +121,9 @@ class ModelWriter {
     graph_.message(5, tensor);
     return *this;
   }
-  ModelWriter& node(const std::string& op, const Names& inputs, const Names& outputs, std::initializer_list<Message> attributes = {},
-                    const std::string& name = "", const std::string& domain = "") {
+  ModelWriter& node(const std::string& op, const Names& inputs, const Names& outputs,
+                    std::initializer_list<Message> attributes = {}, const std::string& name = "",
+                    const std::string& domain = "") {
     Message n;
     for (const auto& i : inputs) n.text(1, i);
     for (const auto& o : outputs) n.text(2, o);
@@ -106,18 +133,23 @@ class ModelWriter {
     graph_.message(1, n);
     return *this;
   }
-  std::string bytes() const { return Message().number(1, 8).message(7, graph_).bytes + opsets_.bytes; }
+  std::string bytes() const {
+    return Message().number(1, 8).message(7, graph_).bytes + opsets_.bytes;
+  }
 
  private:
   static Message value_info(const std::string& name, const Names& dims, OnnxType type) {
     Message shape;
     for (const auto& d : dims) {
       Message dim;
-      if (!d.empty() && (std::isdigit(static_cast<unsigned char>(d[0])) || d[0] == '-')) dim.number(1, std::stoll(d));
-      else if (d != "?") dim.text(2, d);
+      if (!d.empty() && (std::isdigit(static_cast<unsigned char>(d[0])) || d[0] == '-'))
+        dim.number(1, std::stoll(d));
+      else if (d != "?")
+        dim.text(2, d);
       shape.message(1, dim);
     }
-    return Message().text(1, name).message(2, Message().message(1, Message().number(1, type).message(2, shape)));
+    return Message().text(1, name).message(
+        2, Message().message(1, Message().number(1, type).message(2, shape)));
   }
 
   Message graph_, opsets_;

@@ -101,7 +101,8 @@ TEST(Calibrate, MasksMayBeInfiniteButNotNaN) {
   EXPECT_TRUE(result(-std::numeric_limits<float>::infinity()).ok());
   const auto bad = result(std::nanf(""));
   ASSERT_FALSE(bad.ok());
-  EXPECT_THAT(bad.error().message, AllOf(HasSubstr("sample 0"), HasSubstr("'x'"), HasSubstr("NaN")));
+  EXPECT_THAT(bad.error().message,
+              AllOf(HasSubstr("sample 0"), HasSubstr("'x'"), HasSubstr("NaN")));
 }
 
 TEST(Calibrate, AWrongShapeNamesTheSample) {

@@ -12,7 +12,8 @@ namespace fold8::quant {
 namespace {
 
 bool same(const Histogram& a, const Histogram& b) {
-  return a.total() == b.total() && a.width() == b.width() && std::equal(a.bins().begin(), a.bins().end(), b.bins().begin(), b.bins().end());
+  return a.total() == b.total() && a.width() == b.width() &&
+         std::equal(a.bins().begin(), a.bins().end(), b.bins().begin(), b.bins().end());
 }
 
 TEST(Histogram, AnyOrderAndGroupingGivesTheSameBytes) {
@@ -26,12 +27,14 @@ TEST(Histogram, AnyOrderAndGroupingGivesTheSameBytes) {
   split_b.merge(split_a);
   EXPECT_TRUE(same(whole, split_b));
   std::reverse(values.begin(), values.end());
-  for (std::size_t i = 0; i < values.size(); i += 7) pieces.add(std::span(values).subspan(i, std::min<std::size_t>(7, values.size() - i)));
+  for (std::size_t i = 0; i < values.size(); i += 7)
+    pieces.add(std::span(values).subspan(i, std::min<std::size_t>(7, values.size() - i)));
   EXPECT_TRUE(same(whole, pieces));
 }
 
 TEST(Histogram, HoldsExtremes) {
-  const float big = std::numeric_limits<float>::max(), tiny = std::numeric_limits<float>::denorm_min();
+  const float big = std::numeric_limits<float>::max(),
+              tiny = std::numeric_limits<float>::denorm_min();
   Histogram h;
   h.add(std::vector<float>{big, -big, tiny, -tiny, 0.0f});
   EXPECT_EQ(h.total(), 5u);
@@ -70,7 +73,7 @@ TEST(Observer, MergesLikeOnePass) {
 
 TEST(Observer, KeepsChannelsApart) {
   Observer o;
-  o.add_channels(std::vector<float>{1, 2, -3, 4, 5, 6, 7, -8}, 2, 2);   // [2, 2 channels, 2]
+  o.add_channels(std::vector<float>{1, 2, -3, 4, 5, 6, 7, -8}, 2, 2);  // [2, 2 channels, 2]
   EXPECT_EQ(o.channel_min()[0], 0.0f);
   EXPECT_EQ(o.channel_max()[0], 6.0f);
   EXPECT_EQ(o.channel_min()[1], -8.0f);

@@ -14,7 +14,8 @@ TEST(QuantizeWeight, EveryChannelUsesItsWholeRange) {
   testing::SeededRng rng;
   std::vector<float> w(4 * 30);
   rng.fill_normal(w);
-  for (std::size_t i = 0; i < 30; ++i) w[30 + i] *= 1000;     // one huge channel must not coarsen the others
+  for (std::size_t i = 0; i < 30; ++i)
+    w[30 + i] *= 1000;  // one huge channel must not coarsen the others
   const auto q = quantize_weight(w, Shape{4, 30}, 0, WeightGranularity::per_channel);
   ASSERT_TRUE(q.ok());
   for (std::size_t c = 0; c < 4; ++c) {
@@ -22,7 +23,8 @@ TEST(QuantizeWeight, EveryChannelUsesItsWholeRange) {
     for (std::size_t i = 0; i < 30; ++i) {
       const int code = q->codes[c * 30 + i];
       largest = std::max(largest, std::abs(code));
-      EXPECT_LE(std::abs(static_cast<float>(code) * q->params.scales()[c] - w[c * 30 + i]), q->params.scales()[c] * 0.5001f);
+      EXPECT_LE(std::abs(static_cast<float>(code) * q->params.scales()[c] - w[c * 30 + i]),
+                q->params.scales()[c] * 0.5001f);
     }
     EXPECT_EQ(largest, 127);
   }

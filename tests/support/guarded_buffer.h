@@ -14,15 +14,17 @@ namespace fold8::testing {
 template <class T>
 class GuardedBuffer {
  public:
-  // `count` elements whose last byte is the last before an unmapped page. `align_front` pads nothing: the start is
-  // then only aligned as far as count * sizeof(T) allows. Filled with 0xCD.
+  // `count` elements whose last byte is the last before an unmapped page. `align_front` pads
+  // nothing: the start is then only aligned as far as count * sizeof(T) allows. Filled with 0xCD.
   explicit GuardedBuffer(std::size_t count) : count_(count) {
     const std::size_t page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
     const std::size_t bytes = count * sizeof(T);
     mapped_ = (bytes + page - 1) / page * page + 2 * page;
-    base_ = static_cast<std::byte*>(mmap(nullptr, mapped_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    base_ = static_cast<std::byte*>(
+        mmap(nullptr, mapped_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     if (base_ == MAP_FAILED) throw std::runtime_error("mmap");
-    if (mprotect(base_ + page, mapped_ - 2 * page, PROT_READ | PROT_WRITE) != 0) throw std::runtime_error("mprotect");
+    if (mprotect(base_ + page, mapped_ - 2 * page, PROT_READ | PROT_WRITE) != 0)
+      throw std::runtime_error("mprotect");
     data_ = reinterpret_cast<T*>(base_ + mapped_ - page - bytes);
     std::memset(static_cast<void*>(data_), 0xCD, bytes);
   }

@@ -16,12 +16,21 @@ namespace fold8::testing {
 class SeededRng {
  public:
   explicit SeededRng(std::uint64_t seed = 8)
-      : seed_(std::getenv("FOLD8_TEST_SEED") ? std::strtoull(std::getenv("FOLD8_TEST_SEED"), nullptr, 10) : seed),
-        engine_(seed_), trace_(__FILE__, __LINE__, "FOLD8_TEST_SEED=" + std::to_string(seed_)) {}
+      : seed_(std::getenv("FOLD8_TEST_SEED")
+                  ? std::strtoull(std::getenv("FOLD8_TEST_SEED"), nullptr, 10)
+                  : seed),
+        engine_(seed_),
+        trace_(__FILE__, __LINE__, "FOLD8_TEST_SEED=" + std::to_string(seed_)) {}
 
-  std::int64_t integer(std::int64_t lo, std::int64_t hi) { return std::uniform_int_distribution<std::int64_t>(lo, hi)(engine_); }
-  float uniform(float lo, float hi) { return std::uniform_real_distribution<float>(lo, hi)(engine_); }
-  float normal(float mean = 0, float stddev = 1) { return std::normal_distribution<float>(mean, stddev)(engine_); }
+  std::int64_t integer(std::int64_t lo, std::int64_t hi) {
+    return std::uniform_int_distribution<std::int64_t>(lo, hi)(engine_);
+  }
+  float uniform(float lo, float hi) {
+    return std::uniform_real_distribution<float>(lo, hi)(engine_);
+  }
+  float normal(float mean = 0, float stddev = 1) {
+    return std::normal_distribution<float>(mean, stddev)(engine_);
+  }
 
   void fill_normal(std::span<float> out, float mean = 0, float stddev = 1) {
     for (float& v : out) v = normal(mean, stddev);

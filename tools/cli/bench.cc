@@ -29,7 +29,9 @@ struct Args {
   bool profile = false;
 };
 
-double milliseconds_since(Clock::time_point t) { return std::chrono::duration<double, std::milli>(Clock::now() - t).count(); }
+double milliseconds_since(Clock::time_point t) {
+  return std::chrono::duration<double, std::milli>(Clock::now() - t).count();
+}
 
 double cpu_milliseconds() {
   timespec t;
@@ -74,7 +76,8 @@ Result<std::pair<std::string, Shape>> parse_shape(const std::string& text) {
   return std::pair(text.substr(0, equals), shape);
 }
 
-// Numbers that look like data: small pseudo-random floats, zeros for integers (always valid as indices).
+// Numbers that look like data: small pseudo-random floats, zeros for integers (always valid as
+// indices).
 void fill(Tensor& t) {
   if (t.dtype() == DType::f32) {
     std::uint32_t state = 8;
@@ -84,7 +87,8 @@ void fill(Tensor& t) {
     }
   } else if (t.dtype() == DType::u8) {
     std::uint32_t state = 8;
-    for (std::uint8_t& v : t.as<std::uint8_t>()) v = static_cast<std::uint8_t>((state = state * 1664525u + 1013904223u) >> 24);
+    for (std::uint8_t& v : t.as<std::uint8_t>())
+      v = static_cast<std::uint8_t>((state = state * 1664525u + 1013904223u) >> 24);
   }
 }
 
@@ -97,20 +101,26 @@ Result<std::vector<Tensor>> made_up_inputs(const Args& args, const graph::Graph&
   std::vector<Tensor> inputs;
   for (graph::ValueId v : g.inputs) {
     Shape shape = g.type(v).shape;
-    const auto it = std::find_if(given.begin(), given.end(), [&](const auto& p) { return p.first == g.value(v).name; });
+    const auto it = std::find_if(given.begin(), given.end(),
+                                 [&](const auto& p) { return p.first == g.value(v).name; });
     if (it != given.end()) {
       shape = it->second;
     } else if (shape.rank() > 0 && !shape[0].known()) {
-      shape[0] = Dim(1);                                            // a batch of one
+      shape[0] = Dim(1);  // a batch of one
     }
     if (!shape.known())
-      return invalid_argument("input '" + g.value(v).name + "' has shape " + to_string(shape, g.symbols) + ": give --shape " + g.value(v).name + "=... or --input DATA");
-    if (shape.count() > (std::int64_t{1} << 32)) return invalid_argument("--shape: input '" + g.value(v).name + "' would have " + std::to_string(shape.count()) + " elements");
+      return invalid_argument("input '" + g.value(v).name + "' has shape " +
+                              to_string(shape, g.symbols) + ": give --shape " + g.value(v).name +
+                              "=... or --input DATA");
+    if (shape.count() > (std::int64_t{1} << 32))
+      return invalid_argument("--shape: input '" + g.value(v).name + "' would have " +
+                              std::to_string(shape.count()) + " elements");
     inputs.emplace_back(g.type(v).dtype, shape);
     fill(inputs.back());
   }
   for (const auto& p : given)
-    if (std::none_of(g.inputs.begin(), g.inputs.end(), [&](graph::ValueId v) { return g.value(v).name == p.first; }))
+    if (std::none_of(g.inputs.begin(), g.inputs.end(),
+                     [&](graph::ValueId v) { return g.value(v).name == p.first; }))
       return invalid_argument("--shape: the model has no input '" + p.first + "'");
   return inputs;
 }
@@ -125,7 +135,8 @@ double quantile(std::vector<double> v, double q) {
   return v[std::min(v.size() - 1, static_cast<std::size_t>(q * static_cast<double>(v.size())))];
 }
 
-Status time_session(exec::Session& session, const std::vector<std::vector<TensorView>>& inputs, double seconds, Samples& out) {
+Status time_session(exec::Session& session, const std::vector<std::vector<TensorView>>& inputs,
+                    double seconds, Samples& out) {
   const auto begin = Clock::now();
   for (std::size_t i = 0; milliseconds_since(begin) < seconds * 1e3 || out.wall.size() < 3; ++i) {
     const double cpu = cpu_milliseconds();
@@ -140,13 +151,20 @@ Status time_session(exec::Session& session, const std::vector<std::vector<Tensor
 Json distribution(const std::vector<double>& v) {
   Json samples = Json::array();
   for (double x : v) samples.push_back(std::round(x * 1e4) / 1e4);
-  return {{"min", quantile(v, 0)}, {"median", quantile(v, 0.5)}, {"p95", quantile(v, 0.95)}, {"samples", samples}};
+  return {{"min", quantile(v, 0)},
+          {"median", quantile(v, 0.5)},
+          {"p95", quantile(v, 0.95)},
+          {"samples", samples}};
 }
 
 Json profile_json(const exec::Session& session) {
   Json steps = Json::array();
   for (const auto& p : session.profile())
-    steps.push_back({{"node", p.name}, {"op", p.op}, {"us", p.microseconds}, {"gmac_per_s", p.microseconds > 0 ? p.macs / p.microseconds / 1e3 : 0}, {"bytes", p.bytes}});
+    steps.push_back({{"node", p.name},
+                     {"op", p.op},
+                     {"us", p.microseconds},
+                     {"gmac_per_s", p.microseconds > 0 ? p.macs / p.microseconds / 1e3 : 0},
+                     {"bytes", p.bytes}});
   return steps;
 }
 
@@ -154,10 +172,14 @@ void print_profile(const exec::Session& session) {
   auto steps = session.profile();
   double total = 0;
   for (const auto& p : steps) total += p.microseconds;
-  std::sort(steps.begin(), steps.end(), [](const auto& a, const auto& b) { return a.microseconds > b.microseconds; });
+  std::sort(steps.begin(), steps.end(),
+            [](const auto& a, const auto& b) { return a.microseconds > b.microseconds; });
   for (std::size_t i = 0; i < std::min<std::size_t>(steps.size(), 25); ++i)
-    std::cout << fmt::format("  {:>9.1f} us {:>5.1f} % {:>8.1f} GMAC/s  {:<18} {}\n", steps[i].microseconds, 100 * steps[i].microseconds / total,
-                             steps[i].microseconds > 0 ? steps[i].macs / steps[i].microseconds / 1e3 : 0, steps[i].op, steps[i].name);
+    std::cout << fmt::format(
+        "  {:>9.1f} us {:>5.1f} % {:>8.1f} GMAC/s  {:<18} {}\n", steps[i].microseconds,
+        100 * steps[i].microseconds / total,
+        steps[i].microseconds > 0 ? steps[i].macs / steps[i].microseconds / 1e3 : 0, steps[i].op,
+        steps[i].name);
 }
 
 Result<int> bench(const Args& args) {
@@ -200,7 +222,9 @@ Result<int> bench(const Args& args) {
   Status started = ok_status();
   try {
     for (std::size_t s = 1; s < per_session.size(); ++s)
-      threads.emplace_back([&, s] { statuses[s] = time_session(*more[s - 1], views, args.seconds, per_session[s]); });
+      threads.emplace_back([&, s] {
+        statuses[s] = time_session(*more[s - 1], views, args.seconds, per_session[s]);
+      });
   } catch (const std::system_error& e) {
     started = io_error(std::string("cannot start a thread for each session: ") + e.what());
   }
@@ -221,16 +245,25 @@ Result<int> bench(const Args& args) {
   }
   const std::string target(model->target().name);
   if (args.json != "-") {
-    std::cout << fmt::format("{}: min {:.3f} ms, median {:.3f} ms, p95 {:.3f} ms, {:.1f} runs/s ({} runs, {} thread(s), {} session(s), target {}, engine {})\n",
-                             args.model, quantile(all.wall, 0), quantile(all.wall, 0.5), quantile(all.wall, 0.95), throughput, all.wall.size(), options.threads,
-                             per_session.size(), target, args.engine);
-    std::cout << fmt::format("  load {:.2f} ms, first run {:.2f} ms, arena {}, peak memory {}\n", load_ms, first_ms,
-                             readable_bytes(static_cast<double>(session->arena_bytes())), readable_bytes(static_cast<double>(peak_rss_bytes())));
+    std::cout << fmt::format(
+        "{}: min {:.3f} ms, median {:.3f} ms, p95 {:.3f} ms, {:.1f} runs/s ({} runs, {} thread(s), "
+        "{} session(s), target {}, engine {})\n",
+        args.model, quantile(all.wall, 0), quantile(all.wall, 0.5), quantile(all.wall, 0.95),
+        throughput, all.wall.size(), options.threads, per_session.size(), target, args.engine);
+    std::cout << fmt::format("  load {:.2f} ms, first run {:.2f} ms, arena {}, peak memory {}\n",
+                             load_ms, first_ms,
+                             readable_bytes(static_cast<double>(session->arena_bytes())),
+                             readable_bytes(static_cast<double>(peak_rss_bytes())));
     if (args.profile) print_profile(*session);
   }
   if (!args.json.empty()) {
-    Json j{{"schema", "fold8.bench/1"}, {"model", args.model}, {"target", target}, {"engine", args.engine}, {"cpu", kernels::cpu_brand()},
-           {"threads", options.threads}, {"sessions", per_session.size()}};
+    Json j{{"schema", "fold8.bench/1"},
+           {"model", args.model},
+           {"target", target},
+           {"engine", args.engine},
+           {"cpu", kernels::cpu_brand()},
+           {"threads", options.threads},
+           {"sessions", per_session.size()}};
     j["latency_ms"] = distribution(all.wall);
     j["cpu_ms"] = distribution(all.cpu);
     j["throughput_per_s"] = throughput;
@@ -251,9 +284,15 @@ Command add_bench(CLI::App& app) {
   app.add_option("model", args->model, "A .f8 or .onnx file")->required();
   app.add_option("--shape", args->shapes, "NAME=1x3x224x224 for inputs whose size is free");
   add_data_options(app, args->data, "--input", "Real inputs instead of made-up ones", false);
-  app.add_option("--seconds", args->seconds, "How long to measure")->check(CLI::Range(0.0, 3600.0))->capture_default_str();
-  app.add_option("--threads", args->threads, "Threads of a session (0: all CPUs this process may use)")->capture_default_str();
-  app.add_option("--sessions", args->sessions, "Sessions at once")->check(CLI::Range(1, 1024))->capture_default_str();
+  app.add_option("--seconds", args->seconds, "How long to measure")
+      ->check(CLI::Range(0.0, 3600.0))
+      ->capture_default_str();
+  app.add_option("--threads", args->threads,
+                 "Threads of a session (0: all CPUs this process may use)")
+      ->capture_default_str();
+  app.add_option("--sessions", args->sessions, "Sessions at once")
+      ->check(CLI::Range(1, 1024))
+      ->capture_default_str();
   app.add_flag("--profile", args->profile, "Time per operator");
   app.add_option("--engine", args->engine, "fold8 or onednn")->capture_default_str();
   app.add_option("--json", args->json, "Write the figures as JSON (- for standard output)");

@@ -28,10 +28,12 @@ Result<int> check(const Args& args) {
   }
   if (!refused.empty()) {
     if (!args.json.empty()) FOLD8_CHECK_OK(write_json(j, args.json));
-    return unsupported(fmt::format("{} node(s) of '{}' cannot run; they are listed above", refused.size(), args.model));
+    return unsupported(fmt::format("{} node(s) of '{}' cannot run; they are listed above",
+                                   refused.size(), args.model));
   }
   FOLD8_TRY(auto imported, onnx_io::import_file(args.model));
-  for (const auto& note : imported.notes) out << fmt::format("note         {}: {}\n", note.node, note.message);
+  for (const auto& note : imported.notes)
+    out << fmt::format("note         {}: {}\n", note.node, note.message);
   FOLD8_TRY(const auto folded, fusion::fold(std::move(imported.graph)));
   const graph::Graph& g = folded.graph;
   std::map<std::string, int> counts;
@@ -39,19 +41,22 @@ Result<int> check(const Args& args) {
   for (graph::NodeId n = 0; n < g.node_count(); ++n) {
     if (g.node(n).dead) continue;
     ++counts[graph::display_name(g.node(n).op)];
-    if (fusion::is_quantizable_layer(g, g.node(n)) || fusion::is_int8_layer(g, g.node(n))) int8.push_back(g.node(n).name);
+    if (fusion::is_quantizable_layer(g, g.node(n)) || fusion::is_int8_layer(g, g.node(n)))
+      int8.push_back(g.node(n).name);
   }
   out << fmt::format("runs         {}: {} operators after folding\n", args.model, g.live_nodes());
   out << fmt::format("INT8         {} layers with constant weights\n", int8.size());
   out << fmt::format("BatchNorm    {} left\n", folded.batch_norms_left);
-  for (const auto& d : folded.declined) out << fmt::format("declined     {} at {}: {}\n", d.pass, d.node, d.why);
+  for (const auto& d : folded.declined)
+    out << fmt::format("declined     {} at {}: {}\n", d.pass, d.node, d.why);
   for (const auto& [op, n] : counts) out << fmt::format("  {:5} {}\n", n, op);
   if (!args.json.empty()) {
     j["int8_layers"] = int8;
     j["batch_norms_left"] = folded.batch_norms_left;
     j["operators"] = counts;
     j["declined"] = Json::array();
-    for (const auto& d : folded.declined) j["declined"].push_back({{"pass", d.pass}, {"node", d.node}, {"why", d.why}});
+    for (const auto& d : folded.declined)
+      j["declined"].push_back({{"pass", d.pass}, {"node", d.node}, {"why", d.why}});
     FOLD8_CHECK_OK(write_json(j, args.json));
   }
   return 0;

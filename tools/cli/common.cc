@@ -16,11 +16,16 @@ namespace fold8::cli {
 
 int exit_status(Code code) {
   switch (code) {
-    case Code::invalid_argument: return 2;
-    case Code::invalid_model: return 3;
-    case Code::unsupported: return 4;
-    case Code::io: return 5;
-    case Code::internal: return 70;
+    case Code::invalid_argument:
+      return 2;
+    case Code::invalid_model:
+      return 3;
+    case Code::unsupported:
+      return 4;
+    case Code::io:
+      return 5;
+    case Code::internal:
+      return 70;
   }
   return 70;
 }
@@ -36,32 +41,36 @@ Status write_json(const Json& json, const std::string& path) {
 
 namespace {
 
-// The same regular file, under whatever name; a file that does not exist yet equals only its own path.
+// The same regular file, under whatever name; a file that does not exist yet equals only its own
+// path.
 bool same_file(const std::string& a, const std::string& b) {
   namespace fs = std::filesystem;
   std::error_code ec;
-  if (fs::exists(a, ec) && !fs::is_regular_file(a, ec)) return false;      // devices may be named twice
+  if (fs::exists(a, ec) && !fs::is_regular_file(a, ec)) return false;  // devices may be named twice
   if (fs::equivalent(a, b, ec)) return true;
   return fs::absolute(a, ec).lexically_normal() == fs::absolute(b, ec).lexically_normal();
 }
 
 }  // namespace
 
-Status check_paths(const std::vector<std::string>& inputs, const std::vector<std::string>& outputs) {
-  std::vector<std::pair<std::string, bool>> seen;                          // path, is it an input
+Status check_paths(const std::vector<std::string>& inputs,
+                   const std::vector<std::string>& outputs) {
+  std::vector<std::pair<std::string, bool>> seen;  // path, is it an input
   for (const std::string& p : inputs) seen.push_back({p, true});
   for (const std::string& p : outputs) {
     if (p.empty() || p == "-") continue;
     for (const auto& [other, input] : seen)
       if (same_file(p, other))
-        return invalid_argument(input ? "'" + p + "' would overwrite the input '" + other + "': give the output another name"
+        return invalid_argument(input ? "'" + p + "' would overwrite the input '" + other +
+                                            "': give the output another name"
                                       : "two outputs go to '" + p + "'");
     seen.push_back({p, false});
   }
   return ok_status();
 }
 
-Progress::Progress(std::string what) : what_(std::move(what)), terminal_(isatty(STDERR_FILENO) == 1) {}
+Progress::Progress(std::string what)
+    : what_(std::move(what)), terminal_(isatty(STDERR_FILENO) == 1) {}
 
 Progress::~Progress() {
   if (shown_) std::fputs("\r\033[K", stderr);
@@ -70,7 +79,9 @@ Progress::~Progress() {
 void Progress::operator()(const std::string& stage, std::size_t done, std::size_t total) {
   if (!terminal_) return;
   shown_ = true;
-  const std::string line = total > 0 ? fmt::format("\r\033[K{}: {} {}/{}", what_, stage, done, total) : fmt::format("\r\033[K{}: {}", what_, stage);
+  const std::string line = total > 0
+                               ? fmt::format("\r\033[K{}: {} {}/{}", what_, stage, done, total)
+                               : fmt::format("\r\033[K{}: {}", what_, stage);
   std::fputs(line.c_str(), stderr);
   std::fflush(stderr);
 }
@@ -78,9 +89,12 @@ void Progress::operator()(const std::string& stage, std::size_t done, std::size_
 void say(const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); }
 void say_warning(const std::string& line) { say("warning: " + line); }
 
-bool is_f8(const std::string& path) { return path.size() > 3 && path.substr(path.size() - 3) == ".f8"; }
+bool is_f8(const std::string& path) {
+  return path.size() > 3 && path.substr(path.size() - 3) == ".f8";
+}
 
-Result<std::shared_ptr<const exec::Model>> load_model(const std::string& path, exec::Verify verify) {
+Result<std::shared_ptr<const exec::Model>> load_model(const std::string& path,
+                                                      exec::Verify verify) {
   if (is_f8(path)) return exec::Model::load(path, verify);
   FOLD8_TRY(auto imported, onnx_io::import_file(path));
   fusion::ConvertOptions options;
@@ -107,6 +121,8 @@ std::string file_name_of(const std::string& tensor) {
   return name.empty() || name == "." || name == ".." ? "_" + name : name;
 }
 
-Json number_or_null(const std::optional<double>& v) { return v && std::isfinite(*v) ? Json(*v) : Json(nullptr); }
+Json number_or_null(const std::optional<double>& v) {
+  return v && std::isfinite(*v) ? Json(*v) : Json(nullptr);
+}
 
 }  // namespace fold8::cli

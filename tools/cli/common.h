@@ -1,4 +1,5 @@
-// What the sub-commands share: exit statuses, messages, progress, JSON files, models and data from the command line.
+// What the sub-commands share: exit statuses, messages, progress, JSON files, models and data from
+// the command line.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -10,16 +11,17 @@
 #include <vector>
 
 #include "quant/sample_source.h"
-#include "tools/data/samples.h"
 #include "runtime/core/result.h"
 #include "runtime/exec/model.h"
+#include "tools/data/samples.h"
 
 namespace fold8::cli {
 
 // 0 done, 1 a threshold was missed, 2 usage, 3 bad model or data, 4 unsupported, 5 I/O, 70 our bug.
 int exit_status(Code code);
 
-// A sub-command: declared on the app, run if it was chosen. The int is the exit status (0 or 1); errors map by code.
+// A sub-command: declared on the app, run if it was chosen. The int is the exit status (0 or 1);
+// errors map by code.
 using Command = std::function<Result<int>()>;
 
 // Keys in insertion order, so that files read well and are stable.
@@ -40,28 +42,31 @@ class Progress {
   bool shown_ = false, terminal_;
 };
 
-// No output may be one of the inputs, nor two outputs the same file ("" and "-" do not count): nothing is lost.
+// No output may be one of the inputs, nor two outputs the same file ("" and "-" do not count):
+// nothing is lost.
 Status check_paths(const std::vector<std::string>& inputs, const std::vector<std::string>& outputs);
 
-void say(const std::string& line);       // to stderr
+void say(const std::string& line);  // to stderr
 void say_warning(const std::string& line);
 
 // A .f8 file as it is; a .onnx file converted in memory to a float model (its Q/DQ evaluated).
-Result<std::shared_ptr<const exec::Model>> load_model(const std::string& path, exec::Verify verify = exec::Verify::header);
+Result<std::shared_ptr<const exec::Model>> load_model(const std::string& path,
+                                                      exec::Verify verify = exec::Verify::header);
 bool is_f8(const std::string& path);
 
 // Where samples come from; the options every command with DATA has.
 struct DataArgs {
   std::vector<std::string> data;
   bool stacked = false;
-  std::vector<float> mean, std;          // images
+  std::vector<float> mean, std;  // images
   std::string size, layout = "nchw";
   std::size_t random_samples = 8;
-  std::size_t max_samples = 0;           // 0: all
+  std::size_t max_samples = 0;  // 0: all
   bool given() const { return !data.empty(); }
   bool random() const { return data.size() == 1 && data[0] == "random"; }
 };
-void add_data_options(CLI::App& app, DataArgs& args, const std::string& flag, const std::string& help, bool required);
+void add_data_options(CLI::App& app, DataArgs& args, const std::string& flag,
+                      const std::string& help, bool required);
 
 // The samples with at most max_samples of them.
 struct OpenedData {

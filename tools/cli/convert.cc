@@ -30,35 +30,56 @@ Result<fusion::ConvertOptions> options_of(const Args& args, Progress& progress) 
   o.quantize.keep_float = args.keep_float;
   o.quantize.percentile = args.percentile;
   const auto method = quant::method_from_name(args.method);
-  if (!method) return invalid_argument("--method " + args.method + ": expected auto, minmax, percentile, entropy or mse");
+  if (!method)
+    return invalid_argument("--method " + args.method +
+                            ": expected auto, minmax, percentile, entropy or mse");
   o.quantize.method = *method;
-  if (args.activations == "static") o.quantize.activations = fusion::Activations::static_;
-  else if (args.activations == "dynamic") o.quantize.activations = fusion::Activations::dynamic;
-  else if (args.activations == "float") o.quantize.activations = fusion::Activations::float_;
-  else if (args.activations != "auto") return invalid_argument("--activations " + args.activations + ": expected auto, static, dynamic or float");
-  if (args.weights == "tensor") o.quantize.weights = quant::WeightGranularity::per_tensor;
-  else if (args.weights != "channel") return invalid_argument("--weights " + args.weights + ": expected channel or tensor");
-  o.progress = [&progress](const std::string& stage, std::size_t done, std::size_t total) { progress(stage, done, total); };
+  if (args.activations == "static")
+    o.quantize.activations = fusion::Activations::static_;
+  else if (args.activations == "dynamic")
+    o.quantize.activations = fusion::Activations::dynamic;
+  else if (args.activations == "float")
+    o.quantize.activations = fusion::Activations::float_;
+  else if (args.activations != "auto")
+    return invalid_argument("--activations " + args.activations +
+                            ": expected auto, static, dynamic or float");
+  if (args.weights == "tensor")
+    o.quantize.weights = quant::WeightGranularity::per_tensor;
+  else if (args.weights != "channel")
+    return invalid_argument("--weights " + args.weights + ": expected channel or tensor");
+  o.progress = [&progress](const std::string& stage, std::size_t done, std::size_t total) {
+    progress(stage, done, total);
+  };
   return o;
 }
 
-void print_summary(const Args& args, const fusion::Converted& c, std::size_t bytes, double seconds) {
+void print_summary(const Args& args, const fusion::Converted& c, std::size_t bytes,
+                   double seconds) {
   const fusion::ConvertSummary& s = c.summary;
-  say(fmt::format("{}: {} in {:.1f} s", args.output, readable_bytes(static_cast<double>(bytes)), seconds));
-  say(fmt::format("  quantized {} layers, int8_mac_share {}, {} BatchNorm left{}", s.quantized_layers.size(),
-                  s.int8_mac_share ? fmt::format("{:.3f}", *s.int8_mac_share) : "-", s.batch_norms_left,
-                  s.samples ? fmt::format(", calibrated on {} samples", s.samples) : ""));
+  say(fmt::format("{}: {} in {:.1f} s", args.output, readable_bytes(static_cast<double>(bytes)),
+                  seconds));
+  say(fmt::format(
+      "  quantized {} layers, int8_mac_share {}, {} BatchNorm left{}", s.quantized_layers.size(),
+      s.int8_mac_share ? fmt::format("{:.3f}", *s.int8_mac_share) : "-", s.batch_norms_left,
+      s.samples ? fmt::format(", calibrated on {} samples", s.samples) : ""));
   if (!args.float_only)
-    for (const auto& f : s.float_layers) say(fmt::format("  kept float: {} ({}): {}", f.node, f.op, f.why));
+    for (const auto& f : s.float_layers)
+      say(fmt::format("  kept float: {} ({}): {}", f.node, f.op, f.why));
   for (const auto& o : s.outputs)
-    say(fmt::format("  output {}: SQNR {}, max error {:.4g}{}", o.name, decibels(o.error.sqnr_db, o.error.exact), o.error.max_abs,
+    say(fmt::format("  output {}: SQNR {}, max error {:.4g}{}", o.name,
+                    decibels(o.error.sqnr_db, o.error.exact), o.error.max_abs,
                     o.top1 ? fmt::format(", top-1 agreement {:.1f} %", *o.top1 * 100) : ""));
-  if (!s.declined.empty()) say(fmt::format("  {} rewrites declined: `fold8 inspect --why {}` says why", s.declined.size(), args.output));
+  if (!s.declined.empty())
+    say(fmt::format("  {} rewrites declined: `fold8 inspect --why {}` says why", s.declined.size(),
+                    args.output));
   for (const auto& w : s.warnings) say_warning(w);
 }
 
-Json summary_json(const Args& args, const fusion::ConvertSummary& s, std::size_t bytes, double seconds) {
-  Json j{{"schema", "fold8.convert/1"}, {"model", args.model}, {"output", args.output}, {"bytes", bytes}, {"seconds", seconds}, {"samples", s.samples}};
+Json summary_json(const Args& args, const fusion::ConvertSummary& s, std::size_t bytes,
+                  double seconds) {
+  Json j{{"schema", "fold8.convert/1"}, {"model", args.model},
+         {"output", args.output},       {"bytes", bytes},
+         {"seconds", seconds},          {"samples", s.samples}};
   j["stages"] = Json::array();
   for (const auto& t : s.stages) j["stages"].push_back({{"name", t.name}, {"seconds", t.seconds}});
   add_facts(s, j);
@@ -87,15 +108,21 @@ Result<int> convert_model(const Args& args) {
   OpenedData samples;
   if (args.data.given()) {
     FOLD8_TRY(samples, open_data(args.data, imported.graph));
-    if (args.data.random()) say_warning("calibrating on random numbers: the result says nothing about accuracy on real data");
+    if (args.data.random())
+      say_warning(
+          "calibrating on random numbers: the result says nothing about accuracy on real data");
   }
-  FOLD8_TRY(const fusion::Converted converted, fusion::convert(std::move(imported.graph), samples.source.get(), options));
+  FOLD8_TRY(const fusion::Converted converted,
+            fusion::convert(std::move(imported.graph), samples.source.get(), options));
   progress("write", 0, 0);
   FOLD8_TRY(const std::string bytes, format::to_bytes(converted.graph));
   FOLD8_CHECK_OK(format::write_atomically(args.output, bytes.data(), bytes.size()));
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   print_summary(args, converted, bytes.size(), seconds);
-  if (!args.json.empty()) FOLD8_CHECK_OK(write_json(summary_json(args, converted.summary, bytes.size(), seconds), args.json));
+  if (!args.json.empty())
+    FOLD8_CHECK_OK(
+        write_json(summary_json(args, converted.summary, bytes.size(), seconds), args.json));
   return 0;
 }
 
@@ -105,16 +132,28 @@ Command add_convert(CLI::App& app) {
   auto args = std::make_shared<Args>();
   app.add_option("model", args->model, "An .onnx file, float or with Q/DQ")->required();
   app.add_option("-o,--output", args->output, "The .f8 file to write")->required();
-  add_data_options(app, args->data, "--calib", "Calibration data: folder or list of .npz, .npy, test_data_set folders, images, or 'random'", false);
+  add_data_options(
+      app, args->data, "--calib",
+      "Calibration data: folder or list of .npz, .npy, test_data_set folders, images, or 'random'",
+      false);
   app.add_flag("--float", args->float_only, "Compile without quantizing");
-  app.add_option("--method", args->method, "Ranges: auto, minmax, percentile, entropy, mse")->capture_default_str();
-  app.add_option("--percentile", args->percentile, "Share of values kept by --method percentile")->check(CLI::Range(0.5, 1.0))->capture_default_str();
-  app.add_option("--activations", args->activations, "auto, static, dynamic (per token), float (weight-only)")->capture_default_str();
-  app.add_option("--weights", args->weights, "Scales of the weights: channel or tensor")->capture_default_str();
-  app.add_option("--keep-float", args->keep_float, "Layers (glob over node and output names) that stay float");
-  app.add_option("--preprocess", args->preprocess, "NAME:mean=..,std=..,layout=nhwc,dtype=u8 becomes part of the model");
+  app.add_option("--method", args->method, "Ranges: auto, minmax, percentile, entropy, mse")
+      ->capture_default_str();
+  app.add_option("--percentile", args->percentile, "Share of values kept by --method percentile")
+      ->check(CLI::Range(0.5, 1.0))
+      ->capture_default_str();
+  app.add_option("--activations", args->activations,
+                 "auto, static, dynamic (per token), float (weight-only)")
+      ->capture_default_str();
+  app.add_option("--weights", args->weights, "Scales of the weights: channel or tensor")
+      ->capture_default_str();
+  app.add_option("--keep-float", args->keep_float,
+                 "Layers (glob over node and output names) that stay float");
+  app.add_option("--preprocess", args->preprocess,
+                 "NAME:mean=..,std=..,layout=nhwc,dtype=u8 becomes part of the model");
   app.add_flag("--no-search", args->no_search, "Do not try remedies where INT8 is poor");
-  app.add_option("--threads", args->threads, "Threads (0: all CPUs this process may use)")->capture_default_str();
+  app.add_option("--threads", args->threads, "Threads (0: all CPUs this process may use)")
+      ->capture_default_str();
   app.add_option("--json", args->json, "Write the summary as JSON (- for standard output)");
   return [args] { return convert_model(*args); };
 }

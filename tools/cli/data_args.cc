@@ -9,7 +9,9 @@ namespace {
 class AtMost : public quant::SampleSource {
  public:
   AtMost(quant::SampleSource& all, std::size_t limit) : all_(all), limit_(limit) {}
-  std::size_t count() const override { return limit_ == 0 ? all_.count() : std::min(limit_, all_.count()); }
+  std::size_t count() const override {
+    return limit_ == 0 ? all_.count() : std::min(limit_, all_.count());
+  }
   Result<std::vector<Tensor>> sample(std::size_t i) override { return all_.sample(i); }
 
  private:
@@ -23,7 +25,8 @@ Status parse_size(const std::string& text, data::PictureOptions& picture) {
   const char* end = text.data() + text.size();
   auto first = std::from_chars(text.data(), end, picture.height);
   picture.width = picture.height;
-  if (first.ec == std::errc() && first.ptr != end && *first.ptr == 'x') first = std::from_chars(first.ptr + 1, end, picture.width);
+  if (first.ec == std::errc() && first.ptr != end && *first.ptr == 'x')
+    first = std::from_chars(first.ptr + 1, end, picture.width);
   if (first.ec != std::errc() || first.ptr != end || picture.height < 1 || picture.width < 1)
     return invalid_argument("--size " + text + ": expected 224 or HEIGHTxWIDTH");
   return ok_status();
@@ -31,16 +34,22 @@ Status parse_size(const std::string& text, data::PictureOptions& picture) {
 
 }  // namespace
 
-void add_data_options(CLI::App& app, DataArgs& o, const std::string& flag, const std::string& help, bool required) {
+void add_data_options(CLI::App& app, DataArgs& o, const std::string& flag, const std::string& help,
+                      bool required) {
   auto* data = app.add_option(flag, o.data, help);
   if (required) data->required();
   app.add_flag("--stacked", o.stacked, "Axis 0 of each array counts the samples");
-  app.add_option("--mean", o.mean, "Images: mean per channel, in the units of the pixels (0..255)")->delimiter(',');
-  app.add_option("--std", o.std, "Images: standard deviation per channel, in the units of the pixels")->delimiter(',');
+  app.add_option("--mean", o.mean, "Images: mean per channel, in the units of the pixels (0..255)")
+      ->delimiter(',');
+  app.add_option("--std", o.std,
+                 "Images: standard deviation per channel, in the units of the pixels")
+      ->delimiter(',');
   app.add_option("--size", o.size, "Images: 224 or HEIGHTxWIDTH (default: as the model's input)");
   app.add_option("--layout", o.layout, "Images: nchw or nhwc")->capture_default_str();
-  app.add_option("--random-samples", o.random_samples, "How many samples 'random' makes")->capture_default_str();
-  app.add_option("--max-samples", o.max_samples, "Use at most so many samples (0: all)")->capture_default_str();
+  app.add_option("--random-samples", o.random_samples, "How many samples 'random' makes")
+      ->capture_default_str();
+  app.add_option("--max-samples", o.max_samples, "Use at most so many samples (0: all)")
+      ->capture_default_str();
 }
 
 Result<OpenedData> open_data(const DataArgs& args, const graph::Graph& g) {
@@ -50,7 +59,8 @@ Result<OpenedData> open_data(const DataArgs& args, const graph::Graph& g) {
   o.random_samples = args.random_samples;
   o.picture.mean = args.mean;
   o.picture.std = args.std;
-  if (args.layout != "nchw" && args.layout != "nhwc") return invalid_argument("--layout " + args.layout + ": expected nchw or nhwc");
+  if (args.layout != "nchw" && args.layout != "nhwc")
+    return invalid_argument("--layout " + args.layout + ": expected nchw or nhwc");
   o.picture.channels_last = args.layout == "nhwc";
   FOLD8_CHECK_OK(parse_size(args.size, o.picture));
   OpenedData opened;

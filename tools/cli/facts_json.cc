@@ -12,9 +12,11 @@ void add_facts(const fusion::ConvertSummary& f, Json& j) {
   j["int8_attention_share"] = number_or_null(f.int8_attention_share);
   j["quantized_layers"] = f.quantized_layers;
   j["float_layers"] = Json::array();
-  for (const auto& l : f.float_layers) j["float_layers"].push_back({{"node", l.node}, {"op", l.op}, {"why", l.why}});
+  for (const auto& l : f.float_layers)
+    j["float_layers"].push_back({{"node", l.node}, {"op", l.op}, {"why", l.why}});
   j["declined"] = Json::array();
-  for (const auto& d : f.declined) j["declined"].push_back({{"pass", d.pass}, {"node", d.node}, {"why", d.why}});
+  for (const auto& d : f.declined)
+    j["declined"].push_back({{"pass", d.pass}, {"node", d.node}, {"why", d.why}});
   j["warnings"] = f.warnings;
 }
 
@@ -23,18 +25,24 @@ Json tensors_json(const graph::Graph& g, const std::vector<graph::ValueId>& valu
   for (graph::ValueId v : values) {
     Json dims = Json::array();
     for (Dim d : g.type(v).shape.dims()) {
-      if (d.known()) dims.push_back(d.value());
-      else if (d.is_symbol()) dims.push_back(g.symbols[static_cast<std::size_t>(d.symbol_id())]);
-      else dims.push_back(nullptr);
+      if (d.known())
+        dims.push_back(d.value());
+      else if (d.is_symbol())
+        dims.push_back(g.symbols[static_cast<std::size_t>(d.symbol_id())]);
+      else
+        dims.push_back(nullptr);
     }
-    list.push_back({{"name", g.value(v).name}, {"dtype", std::string(name(g.type(v).dtype))}, {"shape", dims}});
+    list.push_back({{"name", g.value(v).name},
+                    {"dtype", std::string(name(g.type(v).dtype))},
+                    {"shape", dims}});
   }
   return list;
 }
 
 Json error_json(const quant::ErrorSummary& e) {
-  return {{"sqnr_db", number_or_null(e.sqnr_db)}, {"exact", e.exact}, {"cosine", number_or_null(e.cosine)},
-          {"max_abs", number_or_null(e.max_abs)}, {"rel_l2", number_or_null(e.rel_l2)}, {"bias", number_or_null(e.bias)}};
+  return {{"sqnr_db", number_or_null(e.sqnr_db)}, {"exact", e.exact},
+          {"cosine", number_or_null(e.cosine)},   {"max_abs", number_or_null(e.max_abs)},
+          {"rel_l2", number_or_null(e.rel_l2)},   {"bias", number_or_null(e.bias)}};
 }
 
 Status write_text(const std::string& text, const std::string& path) {

@@ -17,12 +17,18 @@ Result<int> fold_model(const Args& args) {
   for (const auto& note : imported.notes) say(fmt::format("note: {}: {}", note.node, note.message));
   FOLD8_TRY(const auto folded, fusion::fold(std::move(imported.graph)));
   FOLD8_CHECK_OK(onnx_io::export_file(folded.graph, args.output));
-  say(fmt::format("{}: {} operators, {} BatchNorm left", args.output, folded.graph.live_nodes(), folded.batch_norms_left));
-  for (const auto& d : folded.declined) say(fmt::format("  declined {} at {}: {}", d.pass, d.node, d.why));
+  say(fmt::format("{}: {} operators, {} BatchNorm left", args.output, folded.graph.live_nodes(),
+                  folded.batch_norms_left));
+  for (const auto& d : folded.declined)
+    say(fmt::format("  declined {} at {}: {}", d.pass, d.node, d.why));
   if (!args.json.empty()) {
-    Json j{{"schema", "fold8.fold/1"}, {"model", args.model}, {"output", args.output}, {"batch_norms_left", folded.batch_norms_left}};
+    Json j{{"schema", "fold8.fold/1"},
+           {"model", args.model},
+           {"output", args.output},
+           {"batch_norms_left", folded.batch_norms_left}};
     j["declined"] = Json::array();
-    for (const auto& d : folded.declined) j["declined"].push_back({{"pass", d.pass}, {"node", d.node}, {"why", d.why}});
+    for (const auto& d : folded.declined)
+      j["declined"].push_back({{"pass", d.pass}, {"node", d.node}, {"why", d.why}});
     FOLD8_CHECK_OK(write_json(j, args.json));
   }
   return 0;

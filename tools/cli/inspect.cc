@@ -20,7 +20,8 @@ struct Args {
 
 std::string type_text(const graph::Graph& g, graph::ValueId v) {
   const TensorType& t = g.type(v);
-  return fmt::format("{} {}{}{}", g.value(v).name, name(t.dtype), to_string(t.shape, g.symbols), t.quant ? " " + to_string(*t.quant) : "");
+  return fmt::format("{} {}{}{}", g.value(v).name, name(t.dtype), to_string(t.shape, g.symbols),
+                     t.quant ? " " + to_string(*t.quant) : "");
 }
 
 // The graph in Graphviz form: operators as boxes, edges labelled with types.
@@ -34,12 +35,16 @@ std::string dot_text(const graph::Graph& g) {
   const auto producers = g.producers();
   for (graph::NodeId n = 0; n < g.node_count(); ++n) {
     if (g.node(n).dead) continue;
-    out += fmt::format("  n{} [label={}];\n", n, quoted(graph::display_name(g.node(n).op) + "\n" + g.node(n).name));
+    out += fmt::format("  n{} [label={}];\n", n,
+                       quoted(graph::display_name(g.node(n).op) + "\n" + g.node(n).name));
     for (graph::ValueId v : g.node(n).inputs) {
       if (v == graph::kNoValue || g.is_constant(v)) continue;
       const graph::NodeId p = producers[static_cast<std::size_t>(v)];
-      const std::string from = p == graph::kNoNode ? quoted(g.value(v).name) : fmt::format("n{}", p);
-      out += fmt::format("  {} -> n{} [label={}];\n", from, n, quoted(std::string(name(g.type(v).dtype)) + to_string(g.type(v).shape, g.symbols)));
+      const std::string from =
+          p == graph::kNoNode ? quoted(g.value(v).name) : fmt::format("n{}", p);
+      out += fmt::format(
+          "  {} -> n{} [label={}];\n", from, n,
+          quoted(std::string(name(g.type(v).dtype)) + to_string(g.type(v).shape, g.symbols)));
     }
   }
   return out + "}\n";
@@ -60,7 +65,8 @@ struct Inspected {
 
 Result<Inspected> open(const Args& args) {
   if (is_f8(args.model)) {
-    FOLD8_TRY(const auto model, exec::Model::load(args.model, args.verify ? exec::Verify::full : exec::Verify::header));
+    FOLD8_TRY(const auto model, exec::Model::load(args.model, args.verify ? exec::Verify::full
+                                                                          : exec::Verify::header));
     return Inspected{model->graph(), fusion::load_facts(model->graph())};
   }
   FOLD8_TRY(auto imported, onnx_io::import_file(args.model));
@@ -75,13 +81,18 @@ void print(const Inspected& in, const Args& args) {
   std::cout << args.model << "\n";
   for (graph::ValueId v : g.inputs) std::cout << "  input   " << type_text(g, v) << "\n";
   for (graph::ValueId v : g.outputs) std::cout << "  output  " << type_text(g, v) << "\n";
-  std::cout << fmt::format("  nodes   {}   weights {}\n", g.live_nodes(), readable_bytes(static_cast<double>(weight_bytes(g))));
-  std::cout << fmt::format("  INT8 layers {}   float layers {}   int8_mac_share {}   batch_norms_left {}\n", in.facts.quantized_layers.size(),
-                           in.facts.float_layers.size(), in.facts.int8_mac_share ? fmt::format("{:.3f}", *in.facts.int8_mac_share) : "-",
-                           in.facts.batch_norms_left);
+  std::cout << fmt::format("  nodes   {}   weights {}\n", g.live_nodes(),
+                           readable_bytes(static_cast<double>(weight_bytes(g))));
+  std::cout << fmt::format(
+      "  INT8 layers {}   float layers {}   int8_mac_share {}   batch_norms_left {}\n",
+      in.facts.quantized_layers.size(), in.facts.float_layers.size(),
+      in.facts.int8_mac_share ? fmt::format("{:.3f}", *in.facts.int8_mac_share) : "-",
+      in.facts.batch_norms_left);
   if (args.why) {
-    for (const auto& f : in.facts.float_layers) std::cout << fmt::format("  float    {} ({}): {}\n", f.node, f.op, f.why);
-    for (const auto& d : in.facts.declined) std::cout << fmt::format("  declined {} at {}: {}\n", d.pass, d.node, d.why);
+    for (const auto& f : in.facts.float_layers)
+      std::cout << fmt::format("  float    {} ({}): {}\n", f.node, f.op, f.why);
+    for (const auto& d : in.facts.declined)
+      std::cout << fmt::format("  declined {} at {}: {}\n", d.pass, d.node, d.why);
     for (const auto& w : in.facts.warnings) std::cout << "  warning  " << w << "\n";
   }
   if (args.graph) std::cout << graph::to_text(g);
@@ -112,7 +123,8 @@ Result<int> inspect(const Args& args) {
 Command add_inspect(CLI::App& app) {
   auto args = std::make_shared<Args>();
   app.add_option("model", args->model, "A .f8 or .onnx file")->required();
-  app.add_flag("--why", args->why, "Every BatchNorm not folded, every layer kept float, with the reason");
+  app.add_flag("--why", args->why,
+               "Every BatchNorm not folded, every layer kept float, with the reason");
   app.add_flag("--graph", args->graph, "The whole graph as text");
   app.add_flag("--verify", args->verify, "Also check the checksum of every weight");
   app.add_option("--dot", args->dot, "Write the graph for Graphviz");

@@ -23,14 +23,16 @@ struct Entry {
 std::string version_text() {
   std::string targets;
   for (const kernels::Target& t : kernels::targets())
-    targets += fmt::format("{}{}{}", targets.empty() ? "" : ", ", t.name, t.cpu_can_run() ? "" : " (not on this CPU)");
-  return fmt::format("fold8 {}\ncpu: {}\ntargets: {}\nengines: fold8{}\nlibraries: {}", kVersion, kernels::cpu_brand(), targets,
-                     kEngines, kLibraries);
+    targets += fmt::format("{}{}{}", targets.empty() ? "" : ", ", t.name,
+                           t.cpu_can_run() ? "" : " (not on this CPU)");
+  return fmt::format("fold8 {}\ncpu: {}\ntargets: {}\nengines: fold8{}\nlibraries: {}", kVersion,
+                     kernels::cpu_brand(), targets, kEngines, kLibraries);
 }
 
 int report_error(const std::string& command, const Error& e) {
   say(fmt::format("fold8 {}: error: {}", command, e.message));
-  if (e.code == Code::internal) say("This is a bug of fold8; please report it with the model if you can.");
+  if (e.code == Code::internal)
+    say("This is a bug of fold8; please report it with the model if you can.");
   return exit_status(e.code);
 }
 

@@ -29,16 +29,25 @@ Result<std::vector<std::int64_t>> read_labels(const std::string& path) {
   FOLD8_TRY(const Tensor t, data::read_npy(path));
   std::vector<std::int64_t> labels;
   switch (t.dtype()) {
-    case DType::s64: for (auto v : t.as<std::int64_t>()) labels.push_back(v); break;
-    case DType::s32: for (auto v : t.as<std::int32_t>()) labels.push_back(v); break;
-    case DType::u8: for (auto v : t.as<std::uint8_t>()) labels.push_back(v); break;
-    default: return invalid_model("--labels " + path + ": expected integers, found " + std::string(name(t.dtype())));
+    case DType::s64:
+      for (auto v : t.as<std::int64_t>()) labels.push_back(v);
+      break;
+    case DType::s32:
+      for (auto v : t.as<std::int32_t>()) labels.push_back(v);
+      break;
+    case DType::u8:
+      for (auto v : t.as<std::uint8_t>()) labels.push_back(v);
+      break;
+    default:
+      return invalid_model("--labels " + path + ": expected integers, found " +
+                           std::string(name(t.dtype())));
   }
   return labels;
 }
 
 // Share of samples whose largest score in the first output is the label; samples may be batches.
-Result<double> accuracy_of(std::shared_ptr<const exec::Model> model, quant::SampleSource& samples, const std::vector<std::int64_t>& labels, int threads) {
+Result<double> accuracy_of(std::shared_ptr<const exec::Model> model, quant::SampleSource& samples,
+                           const std::vector<std::int64_t>& labels, int threads) {
   exec::SessionOptions options;
   options.threads = threads;
   FOLD8_TRY(auto session, exec::Session::create(model, options));
@@ -49,12 +58,18 @@ Result<double> accuracy_of(std::shared_ptr<const exec::Model> model, quant::Samp
     for (const Tensor& t : inputs) views.push_back(t.view());
     FOLD8_CHECK_OK(session->run(views));
     const TensorView& y = session->outputs()[0];
-    if (y.dtype != DType::f32 || y.shape.rank() < 1 || y.shape.back().value() < 1) return invalid_argument("--labels needs a first output of class scores");
+    if (y.dtype != DType::f32 || y.shape.rank() < 1 || y.shape.back().value() < 1)
+      return invalid_argument("--labels needs a first output of class scores");
     const auto classes = static_cast<std::size_t>(y.shape.back().value());
     const auto scores = y.as<const float>();
     for (std::size_t b = 0; b + classes <= scores.size(); b += classes, ++seen) {
-      if (seen >= labels.size()) return invalid_model("--labels has " + std::to_string(labels.size()) + " labels, the data has more samples");
-      const auto best = std::max_element(scores.begin() + static_cast<std::ptrdiff_t>(b), scores.begin() + static_cast<std::ptrdiff_t>(b + classes)) - scores.begin() - static_cast<std::ptrdiff_t>(b);
+      if (seen >= labels.size())
+        return invalid_model("--labels has " + std::to_string(labels.size()) +
+                             " labels, the data has more samples");
+      const auto best =
+          std::max_element(scores.begin() + static_cast<std::ptrdiff_t>(b),
+                           scores.begin() + static_cast<std::ptrdiff_t>(b + classes)) -
+          scores.begin() - static_cast<std::ptrdiff_t>(b);
       right += best == labels[seen];
     }
   }
@@ -92,7 +107,8 @@ Result<int> report_models(const Args& args) {
   report::judge(args.thresholds, r);
   if (args.json != "-") std::cout << report::terminal_text(r, args.worst);
   if (!args.json.empty()) FOLD8_CHECK_OK(write_json(report::to_json(r), args.json));
-  if (!args.junit.empty()) FOLD8_CHECK_OK(write_text(report::junit_xml(r, args.thresholds), args.junit));
+  if (!args.junit.empty())
+    FOLD8_CHECK_OK(write_text(report::junit_xml(r, args.thresholds), args.junit));
   return r.missed.empty() ? 0 : 1;
 }
 
@@ -102,15 +118,21 @@ Command add_report(CLI::App& app) {
   auto args = std::make_shared<Args>();
   app.add_option("reference", args->reference, "The float model: .f8 or .onnx")->required();
   app.add_option("other", args->other, "The model to judge: .f8 or .onnx")->required();
-  add_data_options(app, args->data, "--data", "Samples: folder or list of .npz, .npy, test_data_set folders, images, or 'random'", true);
-  app.add_option("--min-sqnr", args->thresholds.min_sqnr_db, "Exit 1 unless every output reaches this SQNR (dB)");
-  app.add_option("--min-cosine", args->thresholds.min_cosine, "Exit 1 unless every output reaches this cosine");
-  app.add_option("--min-top1", args->thresholds.min_top1, "Exit 1 unless this share of samples keeps its class (0..1)");
+  add_data_options(
+      app, args->data, "--data",
+      "Samples: folder or list of .npz, .npy, test_data_set folders, images, or 'random'", true);
+  app.add_option("--min-sqnr", args->thresholds.min_sqnr_db,
+                 "Exit 1 unless every output reaches this SQNR (dB)");
+  app.add_option("--min-cosine", args->thresholds.min_cosine,
+                 "Exit 1 unless every output reaches this cosine");
+  app.add_option("--min-top1", args->thresholds.min_top1,
+                 "Exit 1 unless this share of samples keeps its class (0..1)");
   app.add_option("--max-abs", args->thresholds.max_abs, "Exit 1 if an output differs by more");
   app.add_option("--labels", args->labels, "Right classes (.npy of integers): prints accuracy");
   app.add_option("--worst", args->worst, "Layers shown in the table")->capture_default_str();
   app.add_flag("--outputs-only", args->outputs_only, "Skip the layers");
-  app.add_option("--threads", args->threads, "Threads (0: all CPUs this process may use)")->capture_default_str();
+  app.add_option("--threads", args->threads, "Threads (0: all CPUs this process may use)")
+      ->capture_default_str();
   app.add_option("--json", args->json, "Write the report as JSON (- for standard output)");
   app.add_option("--junit", args->junit, "Write the thresholds as JUnit XML");
   return [args] { return report_models(*args); };

@@ -35,22 +35,26 @@ std::vector<NamedInput> named_inputs(const std::vector<std::string>& items, cons
     const std::size_t equals = item.find('=');
     if (equals == std::string::npos) continue;
     for (graph::ValueId v : g.inputs)
-      if (g.value(v).name == item.substr(0, equals)) named.push_back({item.substr(0, equals), item.substr(equals + 1)});
+      if (g.value(v).name == item.substr(0, equals))
+        named.push_back({item.substr(0, equals), item.substr(equals + 1)});
   }
   return named;
 }
 
 // What to run: samples and the folder each one's results go to ("" : straight into --output-dir).
 struct Work {
-  std::vector<Tensor> one;                // from NAME=FILE.npy
+  std::vector<Tensor> one;  // from NAME=FILE.npy
   OpenedData data;
   std::vector<std::string> folders;
   std::size_t count() const { return data.source ? data->count() : 1; }
-  Result<std::vector<Tensor>> sample(std::size_t i) { return data.source ? data->sample(i) : Result<std::vector<Tensor>>(one); }
+  Result<std::vector<Tensor>> sample(std::size_t i) {
+    return data.source ? data->sample(i) : Result<std::vector<Tensor>>(one);
+  }
 };
 
 // "dir/0007.npz" -> "0007"; "stack.npz, row 3" -> "stack_row_3". Distinct for distinct samples.
-std::string folder_name(const std::string& description, std::size_t i, std::set<std::string>& taken) {
+std::string folder_name(const std::string& description, std::size_t i,
+                        std::set<std::string>& taken) {
   const std::size_t comma = description.rfind(", row ");
   std::string name = fs::path(description.substr(0, comma)).stem().string();
   if (comma != std::string::npos) name += "_row_" + description.substr(comma + 6);
@@ -66,14 +70,19 @@ Result<Work> open_inputs(const Args& args, const graph::Graph& g) {
     FOLD8_TRY(work.data, open_data(args.data, g));
     std::set<std::string> taken;
     for (std::size_t i = 0; i < work.data->count(); ++i)
-      work.folders.push_back(work.data->count() == 1 ? "" : folder_name(work.data.all->describe(i), i, taken));
+      work.folders.push_back(
+          work.data->count() == 1 ? "" : folder_name(work.data.all->describe(i), i, taken));
     return work;
   }
-  if (named.size() != args.data.data.size()) return invalid_argument("give either --input NAME=FILE.npy for every input, or data, not both");
+  if (named.size() != args.data.data.size())
+    return invalid_argument("give either --input NAME=FILE.npy for every input, or data, not both");
   for (graph::ValueId v : g.inputs) {
     const std::string& name = g.value(v).name;
-    const auto it = std::find_if(named.begin(), named.end(), [&](const NamedInput& n) { return n.name == name; });
-    if (it == named.end()) return invalid_argument("input '" + name + "' is not given: add --input " + name + "=FILE.npy");
+    const auto it = std::find_if(named.begin(), named.end(),
+                                 [&](const NamedInput& n) { return n.name == name; });
+    if (it == named.end())
+      return invalid_argument("input '" + name + "' is not given: add --input " + name +
+                              "=FILE.npy");
     FOLD8_TRY(Tensor t, data::read_npy(it->path));
     work.one.push_back(std::move(t));
   }
@@ -87,11 +96,13 @@ Status make_folder(const std::string& path) {
   return ec ? Status(io_error("cannot make folder '" + path + "': " + ec.message())) : ok_status();
 }
 
-Status write_results(const Args& args, exec::Session& session, const std::string& folder, const std::vector<graph::ValueId>& dumps) {
+Status write_results(const Args& args, exec::Session& session, const std::string& folder,
+                     const std::vector<graph::ValueId>& dumps) {
   FOLD8_CHECK_OK(make_folder(folder));
   const graph::Graph& g = session.model().graph();
   for (std::size_t o = 0; o < g.outputs.size(); ++o)
-    FOLD8_CHECK_OK(data::write_npy(folder + "/" + file_name_of(g.value(g.outputs[o]).name) + ".npy", session.outputs()[o]));
+    FOLD8_CHECK_OK(data::write_npy(folder + "/" + file_name_of(g.value(g.outputs[o]).name) + ".npy",
+                                   session.outputs()[o]));
   for (std::size_t i = 0; i < dumps.size(); ++i) {
     FOLD8_TRY(const Tensor t, session.value(dumps[i]));
     FOLD8_CHECK_OK(data::write_npy(folder + "/" + file_name_of(args.dump[i]) + ".npy", t.view()));
@@ -102,9 +113,11 @@ Status write_results(const Args& args, exec::Session& session, const std::string
 void print_profile(const exec::Session& session) {
   double total = 0;
   for (const auto& p : session.profile()) total += p.microseconds;
-  std::cerr << fmt::format("{:>10}  {:>6}  {:>8}  {:<18} {}\n", "us", "%", "GMAC/s", "operator", "node");
+  std::cerr << fmt::format("{:>10}  {:>6}  {:>8}  {:<18} {}\n", "us", "%", "GMAC/s", "operator",
+                           "node");
   for (const auto& p : session.profile())
-    std::cerr << fmt::format("{:>10.1f}  {:>6.1f}  {:>8.1f}  {:<18} {}\n", p.microseconds, total > 0 ? 100 * p.microseconds / total : 0,
+    std::cerr << fmt::format("{:>10.1f}  {:>6.1f}  {:>8.1f}  {:<18} {}\n", p.microseconds,
+                             total > 0 ? 100 * p.microseconds / total : 0,
                              p.microseconds > 0 ? p.macs / p.microseconds / 1e3 : 0, p.op, p.name);
 }
 
@@ -120,7 +133,9 @@ Result<int> run_model(const Args& args) {
   for (const std::string& name : args.dump) {
     dumps.push_back(g.find_value(name));
     if (dumps.back() == graph::kNoValue)
-      return invalid_argument("--dump " + name + ": the model has no such tensor (fused away? `fold8 inspect --graph` lists them)");
+      return invalid_argument(
+          "--dump " + name +
+          ": the model has no such tensor (fused away? `fold8 inspect --graph` lists them)");
   }
   FOLD8_TRY(auto session, exec::Session::create(model, options));
   session->enable_profile(args.profile);
@@ -130,8 +145,10 @@ Result<int> run_model(const Args& args) {
     if (!inputs.ok()) return inputs.error();
     std::vector<TensorView> views;
     for (const Tensor& t : *inputs) views.push_back(t.view());
-    if (const Status s = session->run(views); !s.ok()) return work.count() > 1 ? in_context("sample " + std::to_string(i), s.error()) : s.error();
-    const std::string folder = work.folders[i].empty() ? args.output_dir : args.output_dir + "/" + work.folders[i];
+    if (const Status s = session->run(views); !s.ok())
+      return work.count() > 1 ? in_context("sample " + std::to_string(i), s.error()) : s.error();
+    const std::string folder =
+        work.folders[i].empty() ? args.output_dir : args.output_dir + "/" + work.folders[i];
     if (!args.output_dir.empty()) FOLD8_CHECK_OK(write_results(args, *session, folder, dumps));
     progress("sample", i + 1, work.count());
   }
@@ -144,11 +161,16 @@ Result<int> run_model(const Args& args) {
 Command add_run(CLI::App& app) {
   auto args = std::make_shared<Args>();
   app.add_option("model", args->model, "A .f8 or .onnx file")->required();
-  add_data_options(app, args->data, "--input", "NAME=FILE.npy for each input, a .npz, or a folder of them (results then go to a folder per sample)", true);
-  app.add_option("--output-dir", args->output_dir, "Writes one .npy per output ('/' in names becomes '_')");
+  add_data_options(app, args->data, "--input",
+                   "NAME=FILE.npy for each input, a .npz, or a folder of them (results then go to "
+                   "a folder per sample)",
+                   true);
+  app.add_option("--output-dir", args->output_dir,
+                 "Writes one .npy per output ('/' in names becomes '_')");
   app.add_option("--dump", args->dump, "Also write this inner tensor (repeatable)");
   app.add_flag("--profile", args->profile, "Time per operator");
-  app.add_option("--threads", args->threads, "Threads (0: all CPUs this process may use)")->capture_default_str();
+  app.add_option("--threads", args->threads, "Threads (0: all CPUs this process may use)")
+      ->capture_default_str();
   app.add_option("--engine", args->engine, "fold8 or onednn")->capture_default_str();
   return [args] { return run_model(*args); };
 }

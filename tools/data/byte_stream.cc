@@ -59,7 +59,8 @@ Status ByteStream::skip(std::uint64_t n) {
   return ok_status();
 }
 
-Result<std::unique_ptr<ByteStream>> open_file(const std::string& path, std::uint64_t offset, std::int64_t bytes) {
+Result<std::unique_ptr<ByteStream>> open_file(const std::string& path, std::uint64_t offset,
+                                              std::int64_t bytes) {
   const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) return io_error("cannot open '" + path + "': " + std::strerror(errno));
   struct stat info {};
@@ -68,7 +69,8 @@ Result<std::unique_ptr<ByteStream>> open_file(const std::string& path, std::uint
     return io_error("'" + path + "' is no regular file");
   }
   const auto size = static_cast<std::uint64_t>(info.st_size);
-  const std::uint64_t length = bytes >= 0 ? static_cast<std::uint64_t>(bytes) : size - std::min(size, offset);
+  const std::uint64_t length =
+      bytes >= 0 ? static_cast<std::uint64_t>(bytes) : size - std::min(size, offset);
   if (offset > size || length > size - offset) {
     close(fd);
     return invalid_model("'" + path + "' ends early");
@@ -79,7 +81,8 @@ Result<std::unique_ptr<ByteStream>> open_file(const std::string& path, std::uint
 Result<std::string> read_small_file(const std::string& path, std::uint64_t limit) {
   FOLD8_TRY(auto stream, open_file(path));
   if (stream->size() > limit)
-    return invalid_model("'" + path + "' has " + std::to_string(stream->size()) + " bytes, more than the " + std::to_string(limit) + " allowed");
+    return invalid_model("'" + path + "' has " + std::to_string(stream->size()) +
+                         " bytes, more than the " + std::to_string(limit) + " allowed");
   std::string bytes(static_cast<std::size_t>(stream->size()), '\0');
   FOLD8_CHECK_OK(stream->read(bytes.data(), bytes.size()));
   return bytes;

@@ -14,26 +14,59 @@ struct IntegerKind {
 };
 IntegerKind integer_kind(DType d) {
   switch (d) {
-    case DType::s8: return {1, true};
-    case DType::u8: return {1, false};
-    case DType::s16: return {2, true};
-    case DType::u16: return {2, false};
-    case DType::s32: return {4, true};
-    case DType::u32: return {4, false};
-    case DType::s64: return {8, true};
-    case DType::u64: return {8, false};
-    default: return {};
+    case DType::s8:
+      return {1, true};
+    case DType::u8:
+      return {1, false};
+    case DType::s16:
+      return {2, true};
+    case DType::u16:
+      return {2, false};
+    case DType::s32:
+      return {4, true};
+    case DType::u32:
+      return {4, false};
+    case DType::s64:
+      return {8, true};
+    case DType::u64:
+      return {8, false};
+    default:
+      return {};
   }
 }
 
 std::int64_t load_integer(const std::byte* p, DType d) {
   switch (d) {
-    case DType::s8: { std::int8_t v; std::memcpy(&v, p, 1); return v; }
-    case DType::u8: { std::uint8_t v; std::memcpy(&v, p, 1); return v; }
-    case DType::s16: { std::int16_t v; std::memcpy(&v, p, 2); return v; }
-    case DType::u16: { std::uint16_t v; std::memcpy(&v, p, 2); return v; }
-    case DType::s32: { std::int32_t v; std::memcpy(&v, p, 4); return v; }
-    default: { std::uint32_t v; std::memcpy(&v, p, 4); return v; }
+    case DType::s8: {
+      std::int8_t v;
+      std::memcpy(&v, p, 1);
+      return v;
+    }
+    case DType::u8: {
+      std::uint8_t v;
+      std::memcpy(&v, p, 1);
+      return v;
+    }
+    case DType::s16: {
+      std::int16_t v;
+      std::memcpy(&v, p, 2);
+      return v;
+    }
+    case DType::u16: {
+      std::uint16_t v;
+      std::memcpy(&v, p, 2);
+      return v;
+    }
+    case DType::s32: {
+      std::int32_t v;
+      std::memcpy(&v, p, 4);
+      return v;
+    }
+    default: {
+      std::uint32_t v;
+      std::memcpy(&v, p, 4);
+      return v;
+    }
   }
 }
 
@@ -58,19 +91,25 @@ std::string list_names(const Signature& s) {
   return names.empty() ? "none" : names;
 }
 
-Status check_array(const Signature& s, const InputSpec& input, DType dtype, const Shape& shape, const std::string& where, SymbolExtents& symbols) {
-  const auto wrong = [&](const std::string& what) { return invalid_model(where + ": input '" + input.name + "' " + what); };
+Status check_array(const Signature& s, const InputSpec& input, DType dtype, const Shape& shape,
+                   const std::string& where, SymbolExtents& symbols) {
+  const auto wrong = [&](const std::string& what) {
+    return invalid_model(where + ": input '" + input.name + "' " + what);
+  };
   if (dtype != input.type.dtype && !convertible(dtype, input.type.dtype))
     return wrong("is " + type_words(dtype) + ", the model wants " + type_words(input.type.dtype));
   const std::string given = to_string(shape), wanted = to_string(input.type.shape, s.symbols);
-  if (shape.rank() != input.type.shape.rank()) return wrong("has shape " + given + ", the model wants " + wanted);
+  if (shape.rank() != input.type.shape.rank())
+    return wrong("has shape " + given + ", the model wants " + wanted);
   for (int a = 0; a < shape.rank(); ++a) {
     const Dim want = input.type.shape[a];
-    if (want.known() && want.value() != shape.extent(a)) return wrong("has shape " + given + ", the model wants " + wanted);
+    if (want.known() && want.value() != shape.extent(a))
+      return wrong("has shape " + given + ", the model wants " + wanted);
     if (!want.is_symbol()) continue;
     const auto [it, fresh] = symbols.emplace(want.symbol_id(), shape.extent(a));
     if (!fresh && it->second != shape.extent(a))
-      return wrong("has shape " + given + " for " + wanted + ", but another extent of the same name is " + std::to_string(it->second));
+      return wrong("has shape " + given + " for " + wanted +
+                   ", but another extent of the same name is " + std::to_string(it->second));
   }
   return ok_status();
 }
@@ -85,7 +124,9 @@ bool convertible(DType from, DType to) {
 
 Result<Tensor> convert(const Tensor& t, DType to) {
   if (t.dtype() == to) return t;
-  if (!convertible(t.dtype(), to)) return invalid_model("cannot convert " + std::string(name(t.dtype())) + " to " + std::string(name(to)));
+  if (!convertible(t.dtype(), to))
+    return invalid_model("cannot convert " + std::string(name(t.dtype())) + " to " +
+                         std::string(name(to)));
   Tensor out(to, t.shape());
   const auto n = static_cast<std::size_t>(t.shape().count());
   const std::byte* from = t.buffer()->data();
@@ -105,7 +146,8 @@ Result<Tensor> convert(const Tensor& t, DType to) {
       std::memcpy(&v, from, sizeof v);
       out.as<double>()[i] = v;
     } else {
-      const std::int64_t v = load_integer(from, t.dtype());      // little-endian: the low bytes are the value
+      const std::int64_t v =
+          load_integer(from, t.dtype());  // little-endian: the low bytes are the value
       std::memcpy(bytes + i * out_width, &v, out_width);
     }
   }

@@ -19,10 +19,14 @@ class FileSource final : public Samples {
     if (i >= files_.size()) return invalid_argument("there is no sample " + std::to_string(i));
     const SampleFile& f = files_[i];
     switch (f.kind) {
-      case FileKind::npz: return from_npz(f.path);
-      case FileKind::npy: return from_places({{f.path, ""}});
-      case FileKind::picture: return from_picture(f.path);
-      case FileKind::test_data_set: return from_folder(f.path);
+      case FileKind::npz:
+        return from_npz(f.path);
+      case FileKind::npy:
+        return from_places({{f.path, ""}});
+      case FileKind::picture:
+        return from_picture(f.path);
+      case FileKind::test_data_set:
+        return from_folder(f.path);
     }
     return internal_error("unknown kind of sample file");
   }
@@ -40,7 +44,8 @@ class FileSource final : public Samples {
     for (std::size_t i = 0; i < places.size(); ++i) {
       FOLD8_TRY(auto stream, places[i].open());
       FOLD8_TRY(const NpyHeader h, read_npy_header(*stream, places[i].what()));
-      FOLD8_CHECK_OK(check_array(signature_, signature_.inputs[i], h.dtype, h.shape, "'" + places[i].file + "'", symbols));
+      FOLD8_CHECK_OK(check_array(signature_, signature_.inputs[i], h.dtype, h.shape,
+                                 "'" + places[i].file + "'", symbols));
       auto data = read_npy_data(*stream, h);
       if (!data.ok()) return in_context(places[i].what(), data.error());
       FOLD8_TRY(Tensor t, converted(*data, signature_.inputs[i]));
@@ -60,14 +65,18 @@ class FileSource final : public Samples {
     std::vector<bool> filled(sample.size(), false);
     SymbolExtents symbols;
     for (std::size_t n = 0; n < sample.size(); ++n) {
-      const std::string path = (std::filesystem::path(folder) / ("input_" + std::to_string(n) + ".pb")).string();
+      const std::string path =
+          (std::filesystem::path(folder) / ("input_" + std::to_string(n) + ".pb")).string();
       FOLD8_TRY(const onnx_io::TensorFile file, onnx_io::read_tensor_file(path));
-      std::size_t at = n;                       // by name; by number where there is none, or none that fits
+      std::size_t at = n;  // by name; by number where there is none, or none that fits
       for (std::size_t k = 0; k < sample.size(); ++k)
         if (signature_.inputs[k].name == file.name) at = k;
-      if (filled[at]) return invalid_model("'" + path + "': input '" + signature_.inputs[at].name + "' is given twice");
+      if (filled[at])
+        return invalid_model("'" + path + "': input '" + signature_.inputs[at].name +
+                             "' is given twice");
       filled[at] = true;
-      FOLD8_CHECK_OK(check_array(signature_, signature_.inputs[at], file.tensor.dtype(), file.tensor.shape(), "'" + path + "'", symbols));
+      FOLD8_CHECK_OK(check_array(signature_, signature_.inputs[at], file.tensor.dtype(),
+                                 file.tensor.shape(), "'" + path + "'", symbols));
       FOLD8_TRY(sample[at], converted(file.tensor, signature_.inputs[at]));
     }
     return sample;
@@ -75,7 +84,8 @@ class FileSource final : public Samples {
 
   Result<Tensor> converted(const Tensor& t, const InputSpec& input) {
     if (t.dtype() != input.type.dtype)
-      note("input '" + input.name + "': " + std::string(name(t.dtype())) + " data is converted to " + std::string(name(input.type.dtype)));
+      note("input '" + input.name + "': " + std::string(name(t.dtype())) +
+           " data is converted to " + std::string(name(input.type.dtype)));
     return convert(t, input.type.dtype);
   }
 
@@ -86,7 +96,8 @@ class FileSource final : public Samples {
 
 }  // namespace
 
-std::unique_ptr<Samples> make_file_source(std::vector<SampleFile> files, Signature signature, PictureOptions picture) {
+std::unique_ptr<Samples> make_file_source(std::vector<SampleFile> files, Signature signature,
+                                          PictureOptions picture) {
   return std::make_unique<FileSource>(std::move(files), std::move(signature), std::move(picture));
 }
 
@@ -104,8 +115,9 @@ Result<std::vector<ArrayPlace>> match_arrays(const std::string& path, const Sign
     if (present) continue;
     std::string held;
     for (const ArrayPlace& p : found) held += (held.empty() ? "'" : ", '") + p.name + "'";
-    return invalid_model("'" + path + "' holds no array for input '" + i.name + "': it holds " + (held.empty() ? "none" : held) +
-                         ", the model's inputs are " + list_names(signature));
+    return invalid_model("'" + path + "' holds no array for input '" + i.name + "': it holds " +
+                         (held.empty() ? "none" : held) + ", the model's inputs are " +
+                         list_names(signature));
   }
   return places;
 }

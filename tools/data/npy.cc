@@ -13,17 +13,21 @@ constexpr char kMagic[] = "\x93NUMPY";
 constexpr std::size_t kMaxHeader = 1 << 16;
 
 struct Descr {
-  const char* text;                     // without the byte order
+  const char* text;  // without the byte order
   DType dtype;
 };
-constexpr Descr kDescrs[] = {
-    {"f4", DType::f32}, {"f8", DType::f64}, {"f2", DType::f16}, {"i1", DType::s8}, {"i2", DType::s16}, {"i4", DType::s32}, {"i8", DType::s64},
-    {"u1", DType::u8}, {"u2", DType::u16}, {"u4", DType::u32}, {"u8", DType::u64}, {"b1", DType::boolean}};
+constexpr Descr kDescrs[] = {{"f4", DType::f32}, {"f8", DType::f64}, {"f2", DType::f16},
+                             {"i1", DType::s8},  {"i2", DType::s16}, {"i4", DType::s32},
+                             {"i8", DType::s64}, {"u1", DType::u8},  {"u2", DType::u16},
+                             {"u4", DType::u32}, {"u8", DType::u64}, {"b1", DType::boolean}};
 
-Error bad(const std::string& what, const std::string& why) { return invalid_model(what + " is no sound .npy array: " + why); }
+Error bad(const std::string& what, const std::string& why) {
+  return invalid_model(what + " is no sound .npy array: " + why);
+}
 
 // The text behind 'key': in the header's dictionary.
-Result<std::string> field(const std::string& header, const std::string& key, const std::string& what) {
+Result<std::string> field(const std::string& header, const std::string& key,
+                          const std::string& what) {
   const auto at = header.find("'" + key + "':");
   if (at == std::string::npos) return bad(what, "its header has no " + key);
   const auto from = header.find_first_not_of(' ', at + key.size() + 3);
@@ -36,7 +40,8 @@ Status parse_descr(const std::string& text, const std::string& what, NpyHeader& 
   if (end == std::string::npos) return unsupported(what + ": structured arrays are not supported");
   const std::string descr = text.substr(1, end - 1);
   for (const Descr& d : kDescrs)
-    if (descr.size() == 3 && std::strchr("<>|=", descr[0]) != nullptr && descr.compare(1, 2, d.text) == 0) {
+    if (descr.size() == 3 && std::strchr("<>|=", descr[0]) != nullptr &&
+        descr.compare(1, 2, d.text) == 0) {
       h.dtype = d.dtype;
       h.swapped = descr[0] == '>';
       return ok_status();
@@ -54,11 +59,14 @@ Status parse_shape(const std::string& text, const std::string& what, NpyHeader& 
     if (text[at] == ')') return ok_status();
     std::int64_t extent = 0;
     const auto [end, error] = std::from_chars(text.data() + at, text.data() + text.size(), extent);
-    if (error != std::errc() || extent < 0) return bad(what, "its shape holds something else than sizes");
+    if (error != std::errc() || extent < 0)
+      return bad(what, "its shape holds something else than sizes");
     at = static_cast<std::size_t>(end - text.data());
-    if (at < text.size() && text[at] == 'L') ++at;     // Python 2
-    if (h.shape.rank() == Shape::kMaxRank) return unsupported(what + " has more than " + std::to_string(Shape::kMaxRank) + " axes");
-    if (extent > 0 && __builtin_mul_overflow(product, extent, &product)) return bad(what, "its shape is impossible");
+    if (at < text.size() && text[at] == 'L') ++at;  // Python 2
+    if (h.shape.rank() == Shape::kMaxRank)
+      return unsupported(what + " has more than " + std::to_string(Shape::kMaxRank) + " axes");
+    if (extent > 0 && __builtin_mul_overflow(product, extent, &product))
+      return bad(what, "its shape is impossible");
     h.shape.push_back(extent);
   }
 }
@@ -75,9 +83,10 @@ Tensor from_fortran(const Tensor& columns) {
   const std::byte* from = columns.buffer()->data();
   std::byte* to = static_cast<std::byte*>(rows.view().data);
   std::int64_t index[Shape::kMaxRank] = {};
-  for (std::size_t i = 0; i < n; ++i) {          // i counts columns first
+  for (std::size_t i = 0; i < n; ++i) {  // i counts columns first
     std::size_t at = 0;
-    for (int a = 0; a < s.rank(); ++a) at = at * static_cast<std::size_t>(s.extent(a)) + static_cast<std::size_t>(index[a]);
+    for (int a = 0; a < s.rank(); ++a)
+      at = at * static_cast<std::size_t>(s.extent(a)) + static_cast<std::size_t>(index[a]);
     std::memcpy(to + at * width, from + i * width, width);
     for (int a = 0; a < s.rank() && ++index[a] == s.extent(a); ++a) index[a] = 0;
   }
@@ -93,10 +102,12 @@ Result<NpyHeader> read_npy_header(ByteStream& stream, const std::string& what) {
   if (std::memcmp(start, kMagic, 6) != 0) return bad(what, "it does not begin with NumPy's mark");
   std::uint32_t length = 0;
   const std::size_t width = start[6] == 1 ? 2 : 4;
-  if (start[6] < 1 || start[6] > 3) return unsupported(what + ": .npy version " + std::to_string(start[6]));
+  if (start[6] < 1 || start[6] > 3)
+    return unsupported(what + ": .npy version " + std::to_string(start[6]));
   if (stream.size() < 8 + width) return bad(what, "it is too short");
   FOLD8_CHECK_OK(stream.read(&length, width));
-  if (length > kMaxHeader || 8 + width + length > stream.size()) return bad(what, "its header of " + std::to_string(length) + " bytes is too long");
+  if (length > kMaxHeader || 8 + width + length > stream.size())
+    return bad(what, "its header of " + std::to_string(length) + " bytes is too long");
   std::string text(length, '\0');
   FOLD8_CHECK_OK(stream.read(text.data(), length));
   NpyHeader h;
@@ -106,9 +117,11 @@ Result<NpyHeader> read_npy_header(ByteStream& stream, const std::string& what) {
   FOLD8_CHECK_OK(parse_descr(descr, what, h));
   FOLD8_CHECK_OK(parse_shape(shape, what, h));
   h.fortran = order.starts_with("True");
-  const std::uint64_t stored = stream.size() - 8 - width - length, needed = static_cast<std::uint64_t>(h.shape.count());
+  const std::uint64_t stored = stream.size() - 8 - width - length,
+                      needed = static_cast<std::uint64_t>(h.shape.count());
   if (needed > stored || needed * size_of(h.dtype) != stored)
-    return bad(what, "shape " + to_string(h.shape) + " of " + std::string(name(h.dtype)) + " does not fit the " + std::to_string(stored) + " bytes stored");
+    return bad(what, "shape " + to_string(h.shape) + " of " + std::string(name(h.dtype)) +
+                         " does not fit the " + std::to_string(stored) + " bytes stored");
   return h;
 }
 
@@ -118,7 +131,8 @@ Result<Tensor> read_npy_data(ByteStream& stream, const NpyHeader& h) {
   FOLD8_CHECK_OK(stream.read(data, h.data_bytes()));
   if (h.swapped) swap_bytes(data, static_cast<std::size_t>(h.shape.count()), size_of(h.dtype));
   if (h.dtype == DType::boolean)
-    for (std::size_t i = 0; i < h.data_bytes(); ++i) data[i] = data[i] == std::byte{0} ? data[i] : std::byte{1};
+    for (std::size_t i = 0; i < h.data_bytes(); ++i)
+      data[i] = data[i] == std::byte{0} ? data[i] : std::byte{1};
   return h.fortran && h.shape.rank() > 1 ? from_fortran(t) : t;
 }
 
@@ -134,9 +148,11 @@ Result<std::vector<ArrayPlace>> list_npz(const std::string& path) {
   FOLD8_TRY(const auto entries, list_zip(path));
   std::vector<ArrayPlace> places;
   for (const ZipEntry& e : entries) {
-    const std::string name = e.name.ends_with(".npy") ? e.name.substr(0, e.name.size() - 4) : e.name;
+    const std::string name =
+        e.name.ends_with(".npy") ? e.name.substr(0, e.name.size() - 4) : e.name;
     for (const ArrayPlace& p : places)
-      if (p.name == name) return invalid_model("'" + path + "' holds two arrays named '" + name + "'");
+      if (p.name == name)
+        return invalid_model("'" + path + "' holds two arrays named '" + name + "'");
     places.push_back({path, name});
   }
   return places;
@@ -165,13 +181,17 @@ Result<NamedTensors> read_npz(const std::string& path) {
 }
 
 Result<std::string> npy_bytes(const TensorView& t) {
-  const auto* d = std::find_if(std::begin(kDescrs), std::end(kDescrs), [&](const Descr& x) { return x.dtype == t.dtype; });
-  if (d == std::end(kDescrs)) return unsupported("NumPy has no type for " + std::string(name(t.dtype)));
+  const auto* d = std::find_if(std::begin(kDescrs), std::end(kDescrs),
+                               [&](const Descr& x) { return x.dtype == t.dtype; });
+  if (d == std::end(kDescrs))
+    return unsupported("NumPy has no type for " + std::string(name(t.dtype)));
   std::string shape;
-  for (Dim x : t.shape.dims()) shape += std::to_string(x.value()) + (t.shape.rank() == 1 ? "," : ", ");
+  for (Dim x : t.shape.dims())
+    shape += std::to_string(x.value()) + (t.shape.rank() == 1 ? "," : ", ");
   if (t.shape.rank() > 1) shape.resize(shape.size() - 2);
-  std::string header = "{'descr': '" + std::string(size_of(t.dtype) == 1 ? "|" : "<") + d->text + "', 'fortran_order': False, 'shape': (" + shape + "), }";
-  header.append(63 - (10 + header.size()) % 64, ' ');   // the data begins at a multiple of 64
+  std::string header = "{'descr': '" + std::string(size_of(t.dtype) == 1 ? "|" : "<") + d->text +
+                       "', 'fortran_order': False, 'shape': (" + shape + "), }";
+  header.append(63 - (10 + header.size()) % 64, ' ');  // the data begins at a multiple of 64
   header += '\n';
   std::string out(kMagic, 6);
   out += '\1';
@@ -188,7 +208,8 @@ Status write_npy(const std::string& path, const TensorView& tensor) {
   return write_file(path, bytes);
 }
 
-Status write_npz(const std::string& path, const std::vector<std::pair<std::string, TensorView>>& tensors) {
+Status write_npz(const std::string& path,
+                 const std::vector<std::pair<std::string, TensorView>>& tensors) {
   ZipWriter zip;
   for (const auto& [name, tensor] : tensors) {
     FOLD8_TRY(const std::string bytes, npy_bytes(tensor));

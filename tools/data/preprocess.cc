@@ -10,25 +10,30 @@ namespace {
 constexpr std::string_view kKeys[] = {"mean", "std", "layout", "dtype"};
 
 Error bad(const std::string& text, const std::string& why) {
-  return invalid_argument("--preprocess '" + text + "': " + why + " (expected NAME:mean=..,std=..,layout=nhwc|nchw,dtype=u8|f32)");
+  return invalid_argument("--preprocess '" + text + "': " + why +
+                          " (expected NAME:mean=..,std=..,layout=nhwc|nchw,dtype=u8|f32)");
 }
 
 // Where the first "key=" behind a colon begins; the name ends there.
 std::size_t end_of_name(const std::string& text) {
   for (std::size_t at = text.find(':'); at != std::string::npos; at = text.find(':', at + 1))
     for (std::string_view key : kKeys)
-      if (text.compare(at + 1, key.size(), key) == 0 && text.size() > at + 1 + key.size() && text[at + 1 + key.size()] == '=') return at;
+      if (text.compare(at + 1, key.size(), key) == 0 && text.size() > at + 1 + key.size() &&
+          text[at + 1 + key.size()] == '=')
+        return at;
   return std::string::npos;
 }
 
 Result<float> number(const std::string& whole, const std::string& text) {
   float v = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), v);
-  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(v)) return bad(whole, "'" + text + "' is no number");
+  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(v))
+    return bad(whole, "'" + text + "' is no number");
   return v;
 }
 
-Status set(const std::string& whole, const std::string& key, const std::string& value, Preprocess& p) {
+Status set(const std::string& whole, const std::string& key, const std::string& value,
+           Preprocess& p) {
   if (key == "mean" || key == "std") {
     FOLD8_TRY(const float v, number(whole, value));
     if (key == "std" && !(v > 0)) return bad(whole, "std must be above 0");
@@ -55,12 +60,16 @@ Result<Constants> constants(const Preprocess& p, Dim channels) {
   const std::size_t n = channels.known() ? static_cast<std::size_t>(channels.value()) : given;
   for (const auto* list : {&p.mean, &p.std})
     if (list->size() > 1 && list->size() != n)
-      return invalid_argument("input '" + p.input + "' has " + std::to_string(n) + " channels, --preprocess gives " + std::to_string(list->size()) + " numbers");
+      return invalid_argument("input '" + p.input + "' has " + std::to_string(n) +
+                              " channels, --preprocess gives " + std::to_string(list->size()) +
+                              " numbers");
   if (!channels.known() && given < 2)
-    return invalid_argument("the number of channels of input '" + p.input + "' is not known; give --preprocess a mean and std for each");
+    return invalid_argument("the number of channels of input '" + p.input +
+                            "' is not known; give --preprocess a mean and std for each");
   Constants c;
   for (std::size_t i = 0; i < n; ++i) {
-    const double mean = p.mean.empty() ? 0 : p.mean[p.mean.size() == 1 ? 0 : i], std = p.std.empty() ? 1 : p.std[p.std.size() == 1 ? 0 : i];
+    const double mean = p.mean.empty() ? 0 : p.mean[p.mean.size() == 1 ? 0 : i],
+                 std = p.std.empty() ? 1 : p.std[p.std.size() == 1 ? 0 : i];
     c.scale.push_back(static_cast<float>(1 / std));
     c.shift.push_back(static_cast<float>(-mean / std));
   }
@@ -97,25 +106,38 @@ Result<Preprocess> parse_preprocess(const std::string& text) {
 }
 
 Status add_preprocess(graph::Graph& g, const Preprocess& p) {
-  const auto it = std::find_if(g.inputs.begin(), g.inputs.end(), [&](graph::ValueId v) { return g.value(v).name == p.input; });
-  if (it == g.inputs.end()) return invalid_argument("--preprocess: the model has no input '" + p.input + "'");
+  const auto it = std::find_if(g.inputs.begin(), g.inputs.end(),
+                               [&](graph::ValueId v) { return g.value(v).name == p.input; });
+  if (it == g.inputs.end())
+    return invalid_argument("--preprocess: the model has no input '" + p.input + "'");
   const graph::ValueId network = *it;
   const TensorType wanted = g.type(network);
   const int rank = wanted.shape.rank();
-  if (wanted.dtype != DType::f32) return invalid_argument("--preprocess: input '" + p.input + "' is " + std::string(name(wanted.dtype)) + ", it must be f32");
-  if (rank < 2) return invalid_argument("--preprocess: input '" + p.input + "' needs a channel axis, it has rank " + std::to_string(rank));
-  const bool affine = !p.mean.empty() || !p.std.empty(), move = p.channels_last && rank > 2, cast = p.dtype != DType::f32;
+  if (wanted.dtype != DType::f32)
+    return invalid_argument("--preprocess: input '" + p.input + "' is " +
+                            std::string(name(wanted.dtype)) + ", it must be f32");
+  if (rank < 2)
+    return invalid_argument("--preprocess: input '" + p.input +
+                            "' needs a channel axis, it has rank " + std::to_string(rank));
+  const bool affine = !p.mean.empty() || !p.std.empty(), move = p.channels_last && rank > 2,
+             cast = p.dtype != DType::f32;
   if (!affine && !move && !cast) return ok_status();
   Constants c;
   if (affine) {
     FOLD8_TRY(c, constants(p, wanted.shape[1]));
   }
   g.value(network).name = g.fresh_name(p.input + "/preprocessed");
-  graph::ValueId at = g.add_value(p.input, TensorType{p.dtype, move ? to_channels_last(wanted.shape) : wanted.shape, {}, Layout::plain});
+  graph::ValueId at = g.add_value(
+      p.input,
+      TensorType{p.dtype, move ? to_channels_last(wanted.shape) : wanted.shape, {}, Layout::plain});
   *it = at;
   // The last step writes the value the network reads.
-  const auto step = [&](graph::Op op, const std::string& suffix, std::vector<graph::ValueId> inputs, DType dtype, bool last) {
-    const graph::ValueId to = last ? network : g.add_value(g.fresh_name(p.input + "/" + suffix), TensorType{dtype, wanted.shape, {}, Layout::plain});
+  const auto step = [&](graph::Op op, const std::string& suffix, std::vector<graph::ValueId> inputs,
+                        DType dtype, bool last) {
+    const graph::ValueId to = last
+                                  ? network
+                                  : g.add_value(g.fresh_name(p.input + "/" + suffix),
+                                                TensorType{dtype, wanted.shape, {}, Layout::plain});
     g.add_node(std::move(op), p.input + "/" + suffix, std::move(inputs), {to});
     at = to;
   };

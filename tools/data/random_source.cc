@@ -26,16 +26,19 @@ class Generator {
   std::uint64_t state_;
 };
 
-constexpr std::int64_t kSmallIntegers = 10;     // indices must stay inside small tables
+constexpr std::int64_t kSmallIntegers = 10;  // indices must stay inside small tables
 constexpr std::int64_t kMaxElements = std::int64_t{1} << 31;
 
 class RandomSource final : public Samples {
  public:
-  RandomSource(std::size_t count, std::uint64_t seed, std::vector<TensorType> types) : count_(count), seed_(seed), types_(std::move(types)) {
+  RandomSource(std::size_t count, std::uint64_t seed, std::vector<TensorType> types)
+      : count_(count), seed_(seed), types_(std::move(types)) {
     note("the data is random, not real: accuracies and ranges mean nothing");
   }
   std::size_t count() const override { return count_; }
-  std::string describe(std::size_t i) const override { return "random sample " + std::to_string(i); }
+  std::string describe(std::size_t i) const override {
+    return "random sample " + std::to_string(i);
+  }
   Result<std::vector<Tensor>> sample(std::size_t i) override {
     if (i >= count_) return invalid_argument("there is no sample " + std::to_string(i));
     Generator random(seed_ * 0x2545f4914f6cdd1dull + i);
@@ -49,13 +52,27 @@ class RandomSource final : public Samples {
     Tensor t(type.dtype, type.shape);
     const auto n = static_cast<std::size_t>(type.shape.count());
     for (std::size_t k = 0; k < n; ++k) switch (type.dtype) {
-        case DType::f32: t.as<float>()[k] = static_cast<float>(random.normal()); break;
-        case DType::f64: t.as<double>()[k] = random.normal(); break;
-        case DType::boolean: t.as<std::uint8_t>()[k] = static_cast<std::uint8_t>(random.next() & 1); break;
-        case DType::u8: case DType::s8: t.as<std::uint8_t>()[k] = static_cast<std::uint8_t>(random.next()); break;
-        case DType::s64: t.as<std::int64_t>()[k] = static_cast<std::int64_t>(random.next() % kSmallIntegers); break;
-        case DType::s32: t.as<std::int32_t>()[k] = static_cast<std::int32_t>(random.next() % kSmallIntegers); break;
-        default: break;                          // rare types: zeros
+        case DType::f32:
+          t.as<float>()[k] = static_cast<float>(random.normal());
+          break;
+        case DType::f64:
+          t.as<double>()[k] = random.normal();
+          break;
+        case DType::boolean:
+          t.as<std::uint8_t>()[k] = static_cast<std::uint8_t>(random.next() & 1);
+          break;
+        case DType::u8:
+        case DType::s8:
+          t.as<std::uint8_t>()[k] = static_cast<std::uint8_t>(random.next());
+          break;
+        case DType::s64:
+          t.as<std::int64_t>()[k] = static_cast<std::int64_t>(random.next() % kSmallIntegers);
+          break;
+        case DType::s32:
+          t.as<std::int32_t>()[k] = static_cast<std::int32_t>(random.next() % kSmallIntegers);
+          break;
+        default:
+          break;  // rare types: zeros
       }
     return t;
   }
@@ -67,25 +84,32 @@ class RandomSource final : public Samples {
 
 }  // namespace
 
-Result<std::unique_ptr<Samples>> make_random_source(const DataOptions& options, Signature signature) {
+Result<std::unique_ptr<Samples>> make_random_source(const DataOptions& options,
+                                                    Signature signature) {
   std::vector<TensorType> types;
   for (const auto& [name, extent] : options.extents)
-    if (extent < 0 || extent > INT32_MAX) return invalid_argument("extent " + std::to_string(extent) + " of '" + name + "' is impossible");
+    if (extent < 0 || extent > INT32_MAX)
+      return invalid_argument("extent " + std::to_string(extent) + " of '" + name +
+                              "' is impossible");
   for (const InputSpec& input : signature.inputs) {
     TensorType type{input.type.dtype, input.type.shape, {}, Layout::plain};
     for (int a = 0; a < type.shape.rank(); ++a) {
       const Dim d = type.shape[a];
       if (d.known()) continue;
       type.shape[a] = 1;
-      if (!d.is_symbol() || static_cast<std::size_t>(d.symbol_id()) >= signature.symbols.size()) continue;
-      const auto it = options.extents.find(signature.symbols[static_cast<std::size_t>(d.symbol_id())]);
+      if (!d.is_symbol() || static_cast<std::size_t>(d.symbol_id()) >= signature.symbols.size())
+        continue;
+      const auto it =
+          options.extents.find(signature.symbols[static_cast<std::size_t>(d.symbol_id())]);
       if (it != options.extents.end()) type.shape[a] = it->second;
     }
     const auto n = type.shape.elements();
-    if (!n || *n > kMaxElements) return invalid_argument("input '" + input.name + "' would have too many elements");
+    if (!n || *n > kMaxElements)
+      return invalid_argument("input '" + input.name + "' would have too many elements");
     types.push_back(type);
   }
-  return std::unique_ptr<Samples>(std::make_unique<RandomSource>(options.random_samples, options.seed, std::move(types)));
+  return std::unique_ptr<Samples>(
+      std::make_unique<RandomSource>(options.random_samples, options.seed, std::move(types)));
 }
 
 }  // namespace fold8::data

@@ -24,22 +24,30 @@ bool is_test_data_set(const fs::path& folder) {
 }
 
 Result<std::vector<SampleFile>> files_in(const fs::path& folder) {
-  if (is_test_data_set(folder)) return std::vector<SampleFile>{{folder.string(), FileKind::test_data_set}};
+  if (is_test_data_set(folder))
+    return std::vector<SampleFile>{{folder.string(), FileKind::test_data_set}};
   std::vector<SampleFile> files;
   std::error_code error;
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
     std::error_code ignored;
     if (it->is_directory(ignored)) {
-      if (is_test_data_set(it->path())) files.push_back({it->path().string(), FileKind::test_data_set});
+      if (is_test_data_set(it->path()))
+        files.push_back({it->path().string(), FileKind::test_data_set});
     } else if (const auto kind = kind_of(it->path())) {
       files.push_back({it->path().string(), *kind});
     }
   }
   if (error) return io_error("cannot list folder '" + folder.string() + "': " + error.message());
-  std::sort(files.begin(), files.end(), [](const SampleFile& a, const SampleFile& b) { return a.path < b.path; });
-  if (files.empty()) return invalid_model("'" + folder.string() + "': there are no samples in this folder (.npz, .npy, pictures, test_data_set_*)");
+  std::sort(files.begin(), files.end(),
+            [](const SampleFile& a, const SampleFile& b) { return a.path < b.path; });
+  if (files.empty())
+    return invalid_model(
+        "'" + folder.string() +
+        "': there are no samples in this folder (.npz, .npy, pictures, test_data_set_*)");
   for (const SampleFile& f : files)
-    if (f.kind != files[0].kind) return invalid_model("'" + folder.string() + "' mixes samples of several kinds: '" + files[0].path + "' and '" + f.path + "'");
+    if (f.kind != files[0].kind)
+      return invalid_model("'" + folder.string() + "' mixes samples of several kinds: '" +
+                           files[0].path + "' and '" + f.path + "'");
   return files;
 }
 
@@ -54,7 +62,8 @@ Result<std::vector<SampleFile>> find_files(const std::vector<std::string>& paths
     } else if (const auto kind = kind_of(path)) {
       files.push_back({path, *kind});
     } else {
-      return invalid_argument("'" + path + "': samples are .npz, .npy, pictures, or folders of them");
+      return invalid_argument("'" + path +
+                              "': samples are .npz, .npy, pictures, or folders of them");
     }
   }
   if (files.empty()) return invalid_argument("no samples are given");
@@ -69,13 +78,15 @@ void Samples::note(const std::string& text) {
 
 Result<std::unique_ptr<Samples>> open_samples(const DataOptions& options, const graph::Graph& g) {
   Signature signature = signature_of(g);
-  if (options.paths.size() == 1 && options.paths[0] == "random") return make_random_source(options, std::move(signature));
+  if (options.paths.size() == 1 && options.paths[0] == "random")
+    return make_random_source(options, std::move(signature));
   FOLD8_TRY(auto files, find_files(options.paths));
   const bool single = signature.inputs.size() == 1;
   for (const SampleFile& f : files) {
     if (!single && (f.kind == FileKind::npy || f.kind == FileKind::picture))
-      return invalid_argument("'" + f.path + "' is one array, but the model has " + std::to_string(signature.inputs.size()) + " inputs (" + list_names(signature) +
-                              "); give .npz files with an array for each");
+      return invalid_argument("'" + f.path + "' is one array, but the model has " +
+                              std::to_string(signature.inputs.size()) + " inputs (" +
+                              list_names(signature) + "); give .npz files with an array for each");
     if (options.stacked && f.kind != FileKind::npz && f.kind != FileKind::npy)
       return invalid_argument("'" + f.path + "': only .npz and .npy files can be stacked");
   }

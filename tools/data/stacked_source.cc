@@ -1,4 +1,5 @@
-// Arrays whose first axis counts the samples: row i of each is sample i. Rows are read where they are needed.
+// Arrays whose first axis counts the samples: row i of each is sample i. Rows are read where they
+// are needed.
 #include "tools/data/sources.h"
 
 namespace fold8::data {
@@ -7,20 +8,21 @@ namespace {
 struct Stack {
   ArrayPlace place;
   NpyHeader header;
-  Shape row_shape;                            // with a leading 1 where the model's input has that axis
+  Shape row_shape;  // with a leading 1 where the model's input has that axis
   std::size_t row_bytes = 0;
-  std::unique_ptr<ByteStream> stream;         // stands at row `next`
+  std::unique_ptr<ByteStream> stream;  // stands at row `next`
   std::size_t next = 0;
 };
 
 struct StackedFile {
   std::size_t rows = 0;
-  std::vector<Stack> stacks;                  // in the order of the model's inputs
+  std::vector<Stack> stacks;  // in the order of the model's inputs
 };
 
 class StackedSource final : public Samples {
  public:
-  StackedSource(std::vector<StackedFile> files, Signature signature) : files_(std::move(files)), signature_(std::move(signature)) {
+  StackedSource(std::vector<StackedFile> files, Signature signature)
+      : files_(std::move(files)), signature_(std::move(signature)) {
     for (const StackedFile& f : files_) count_ += f.rows;
   }
 
@@ -40,7 +42,8 @@ class StackedSource final : public Samples {
       if (!t.ok()) return in_context(s.place.what() + ", row " + std::to_string(row), t.error());
       const DType to = signature_.inputs[k].type.dtype;
       if (t->dtype() != to)
-        note("input '" + signature_.inputs[k].name + "': " + std::string(name(t->dtype())) + " data is converted to " + std::string(name(to)));
+        note("input '" + signature_.inputs[k].name + "': " + std::string(name(t->dtype())) +
+             " data is converted to " + std::string(name(to)));
       FOLD8_TRY(Tensor ready, convert(*t, to));
       sample.push_back(std::move(ready));
     }
@@ -58,10 +61,12 @@ class StackedSource final : public Samples {
     if (!s.stream || row < s.next) {
       FOLD8_TRY(s.stream, s.place.open());
       FOLD8_TRY(const NpyHeader again, read_npy_header(*s.stream, s.place.what()));
-      if (!(again.shape == s.header.shape) || again.dtype != s.header.dtype) return invalid_model("the file has changed");
+      if (!(again.shape == s.header.shape) || again.dtype != s.header.dtype)
+        return invalid_model("the file has changed");
       s.next = 0;
     }
-    if (row > s.next) FOLD8_CHECK_OK(s.stream->skip(static_cast<std::uint64_t>(row - s.next) * s.row_bytes));
+    if (row > s.next)
+      FOLD8_CHECK_OK(s.stream->skip(static_cast<std::uint64_t>(row - s.next) * s.row_bytes));
     NpyHeader one = s.header;
     one.shape = s.row_shape;
     auto t = read_npy_data(*s.stream, one);
@@ -75,20 +80,27 @@ class StackedSource final : public Samples {
   std::size_t count_ = 0;
 };
 
-Result<Stack> open_stack(const ArrayPlace& place, const InputSpec& input, const Signature& signature, SymbolExtents& symbols) {
+Result<Stack> open_stack(const ArrayPlace& place, const InputSpec& input,
+                         const Signature& signature, SymbolExtents& symbols) {
   Stack s;
   s.place = place;
   FOLD8_TRY(auto stream, place.open());
   FOLD8_TRY(s.header, read_npy_header(*stream, place.what()));
-  if (s.header.shape.rank() == 0) return invalid_model(place.what() + " is a single number, it has no axis that counts samples");
+  if (s.header.shape.rank() == 0)
+    return invalid_model(place.what() + " is a single number, it has no axis that counts samples");
   if (s.header.fortran && s.header.shape.rank() > 1)
-    return unsupported(place.what() + " is stored columns first; save numpy.ascontiguousarray of it to read its rows");
+    return unsupported(
+        place.what() +
+        " is stored columns first; save numpy.ascontiguousarray of it to read its rows");
   s.row_shape = s.header.shape;
   // The model's own batch axis stays, as 1; a model without one gets rows of one axis less.
-  if (s.header.shape.rank() == input.type.shape.rank()) s.row_shape[0] = 1;
-  else s.row_shape.erase(0);
+  if (s.header.shape.rank() == input.type.shape.rank())
+    s.row_shape[0] = 1;
+  else
+    s.row_shape.erase(0);
   s.row_bytes = static_cast<std::size_t>(s.row_shape.count()) * size_of(s.header.dtype);
-  FOLD8_CHECK_OK(check_array(signature, input, s.header.dtype, s.row_shape, place.what() + ", each row", symbols));
+  FOLD8_CHECK_OK(check_array(signature, input, s.header.dtype, s.row_shape,
+                             place.what() + ", each row", symbols));
   return s;
 }
 
@@ -103,7 +115,9 @@ Result<StackedFile> open_stacked_file(const SampleFile& file, const Signature& s
     FOLD8_TRY(Stack s, open_stack(places[i], signature.inputs[i], signature, symbols));
     const auto rows = static_cast<std::size_t>(s.header.shape.extent(0));
     if (i > 0 && rows != f.rows)
-      return invalid_model("'" + file.path + "': array '" + places[i].name + "' has " + std::to_string(rows) + " rows, '" + places[0].name + "' has " + std::to_string(f.rows));
+      return invalid_model("'" + file.path + "': array '" + places[i].name + "' has " +
+                           std::to_string(rows) + " rows, '" + places[0].name + "' has " +
+                           std::to_string(f.rows));
     f.rows = rows;
     f.stacks.push_back(std::move(s));
   }
@@ -112,7 +126,8 @@ Result<StackedFile> open_stacked_file(const SampleFile& file, const Signature& s
 
 }  // namespace
 
-Result<std::unique_ptr<Samples>> make_stacked_source(std::vector<SampleFile> files, Signature signature) {
+Result<std::unique_ptr<Samples>> make_stacked_source(std::vector<SampleFile> files,
+                                                     Signature signature) {
   if (signature.inputs.empty()) return invalid_argument("the model has no inputs");
   std::vector<StackedFile> opened;
   std::size_t rows = 0;
@@ -121,8 +136,10 @@ Result<std::unique_ptr<Samples>> make_stacked_source(std::vector<SampleFile> fil
     rows += one.rows;
     opened.push_back(std::move(one));
   }
-  if (rows == 0) return invalid_model("'" + files[0].path + "': there are no samples: the arrays have 0 rows");
-  return std::unique_ptr<Samples>(std::make_unique<StackedSource>(std::move(opened), std::move(signature)));
+  if (rows == 0)
+    return invalid_model("'" + files[0].path + "': there are no samples: the arrays have 0 rows");
+  return std::unique_ptr<Samples>(
+      std::make_unique<StackedSource>(std::move(opened), std::move(signature)));
 }
 
 }  // namespace fold8::data

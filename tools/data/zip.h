@@ -1,4 +1,5 @@
-// Just enough of zip for .npz: stored and deflated entries, zip64, no encryption, one disk. Every size is checked.
+// Just enough of zip for .npz: stored and deflated entries, zip64, no encryption, one disk. Every
+// size is checked.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +14,8 @@ namespace fold8::data {
 struct ZipEntry {
   std::string name;
   bool deflated = false;
-  std::uint64_t packed = 0, size = 0;      // bytes in the file, bytes unpacked
-  std::uint64_t header = 0;                // offset of the local header
+  std::uint64_t packed = 0, size = 0;  // bytes in the file, bytes unpacked
+  std::uint64_t header = 0;            // offset of the local header
 };
 
 // The central directory of the file. At most 65,536 entries.

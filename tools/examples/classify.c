@@ -1,5 +1,6 @@
 /* Two threads, one model: prints the class of an image.
- * usage: classify MODEL.f8 [IMAGE.f32]    IMAGE: the input's floats, row-major; without it a generated pattern */
+ * usage: classify MODEL.f8 [IMAGE.f32]    IMAGE: the input's floats, row-major; without it a
+ * generated pattern */
 #include <fold8.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -21,8 +22,10 @@ static float* read_image(size_t count) {
     fprintf(stderr, "%s does not hold %zu floats\n", image_path, count);
     exit(1);
   }
-  if (file != NULL) fclose(file);
-  else for (size_t i = 0; i < count; ++i) x[i] = (float)(i % 17) / 17.0f;
+  if (file != NULL)
+    fclose(file);
+  else
+    for (size_t i = 0; i < count; ++i) x[i] = (float)(i % 17) / 17.0f;
   return x;
 }
 

@@ -1,9 +1,16 @@
-/* two_threads MODEL.f8 IMAGE.f32: one model, two threads with a session each; prints the class both find. */
+/* two_threads MODEL.f8 IMAGE.f32: one model, two threads with a session each; prints the class both
+ * find. */
 #include <fold8.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
-#define MUST(call) do { if ((call) != FOLD8_OK) { fprintf(stderr, "fold8: %s\n", fold8_last_error()); exit(1); } } while (0)
+#define MUST(call)                                        \
+  do {                                                    \
+    if ((call) != FOLD8_OK) {                             \
+      fprintf(stderr, "fold8: %s\n", fold8_last_error()); \
+      exit(1);                                            \
+    }                                                     \
+  } while (0)
 
 static fold8_model* model;
 static float image[1 << 20];
@@ -19,14 +26,16 @@ static void* classify(void* best) {
   MUST(fold8_session_run(session));
   MUST(fold8_session_output(session, 0, &out));
   const float* scores = out.data;
-  for (size_t i = 0; i < out.bytes / sizeof(float); ++i) *(size_t*)best = scores[i] > scores[*(size_t*)best] ? i : *(size_t*)best;
+  for (size_t i = 0; i < out.bytes / sizeof(float); ++i)
+    *(size_t*)best = scores[i] > scores[*(size_t*)best] ? i : *(size_t*)best;
   fold8_session_release(session);
   return NULL;
 }
 
 int main(int argc, char** argv) {
   FILE* file = argc == 3 ? fopen(argv[2], "rb") : NULL;
-  if (file == NULL || fread(image, 1, sizeof image, file) == 0) return fprintf(stderr, "usage: two_threads MODEL.f8 IMAGE.f32\n"), 2;
+  if (file == NULL || fread(image, 1, sizeof image, file) == 0)
+    return fprintf(stderr, "usage: two_threads MODEL.f8 IMAGE.f32\n"), 2;
   MUST(fold8_model_load(argv[1], 0, &model));
   pthread_t thread[2];
   size_t best[2] = {0, 0};

@@ -27,7 +27,8 @@ ValueId Builder::find(const std::string& name) const {
 }
 
 ValueId Builder::add_constant(std::string name, ConstantData data) {
-  return graph.add_constant(std::move(name), TensorType{data.dtype, data.shape, {}, Layout::plain}, std::move(data.data));
+  return graph.add_constant(std::move(name), TensorType{data.dtype, data.shape, {}, Layout::plain},
+                            std::move(data.data));
 }
 
 const ops::KnownInts* Builder::propagated(ValueId v) const {
@@ -35,25 +36,30 @@ const ops::KnownInts* Builder::propagated(ValueId v) const {
   return v != kNoValue && i < ints_.size() && ints_[i] ? &*ints_[i] : nullptr;
 }
 
-Status Builder::add_node(graph::Op op, const std::string& name, std::vector<ValueId> inputs, std::vector<ValueId> outputs) {
-  const graph::NodeId n = graph.add_node(std::move(op), name, std::move(inputs), std::move(outputs));
+Status Builder::add_node(graph::Op op, const std::string& name, std::vector<ValueId> inputs,
+                         std::vector<ValueId> outputs) {
+  const graph::NodeId n =
+      graph.add_node(std::move(op), name, std::move(inputs), std::move(outputs));
   Status status = infer(n);
   if (status.ok()) return status;
   graph.erase(n);
   return add_in_f32(n) ? ok_status() : status;
 }
 
-// An operator that computes in f32 only, given f16, bf16 or f64: f32 inside, converted on both sides.
+// An operator that computes in f32 only, given f16, bf16 or f64: f32 inside, converted on both
+// sides.
 bool Builder::add_in_f32(graph::NodeId failed) {
   const graph::Node node = graph.node(failed);
   std::optional<DType> dtype;
   std::vector<ValueId> inputs, outputs;
   const auto convert = [&](ValueId from, ValueId to, graph::Op op, const char* suffix) {
-    const graph::NodeId n = graph.add_node(std::move(op), fresh_node_name("", node.name + suffix), {from}, {to});
+    const graph::NodeId n =
+        graph.add_node(std::move(op), fresh_node_name("", node.name + suffix), {from}, {to});
     return infer(n).ok();
   };
   for (ValueId v : node.inputs) {
-    const bool other = v != kNoValue && is_floating(graph.type(v).dtype) && graph.type(v).dtype != DType::f32;
+    const bool other =
+        v != kNoValue && is_floating(graph.type(v).dtype) && graph.type(v).dtype != DType::f32;
     if (other && !dtype) dtype = graph.type(v).dtype;
     if (other) {
       const ValueId wide = graph.add_untyped_value(fresh_value_name(graph.value(v).name + "/f32"));
@@ -64,7 +70,9 @@ bool Builder::add_in_f32(graph::NodeId failed) {
   }
   for (ValueId v : node.outputs) {
     if (v != kNoValue && graph.value(v).has_type) return false;
-    outputs.push_back(v == kNoValue ? v : graph.add_untyped_value(fresh_value_name(graph.value(v).name + "/f32")));
+    outputs.push_back(
+        v == kNoValue ? v
+                      : graph.add_untyped_value(fresh_value_name(graph.value(v).name + "/f32")));
   }
   if (!dtype) return false;
   const graph::NodeId n = graph.add_node(node.op, node.name, inputs, outputs);
@@ -74,7 +82,9 @@ bool Builder::add_in_f32(graph::NodeId failed) {
   }
   for (std::size_t o = 0; o < outputs.size(); ++o) {
     if (outputs[o] == kNoValue) continue;
-    const graph::Op back = graph.type(outputs[o]).dtype == DType::f32 ? graph::Op(graph::Cast{*dtype}) : graph::Op(graph::Identity{});
+    const graph::Op back = graph.type(outputs[o]).dtype == DType::f32
+                               ? graph::Op(graph::Cast{*dtype})
+                               : graph::Op(graph::Identity{});
     if (!convert(outputs[o], node.outputs[o], back, "/from_f32")) return false;
   }
   return true;
@@ -87,8 +97,10 @@ Status Builder::infer(graph::NodeId n) {
     ops::InferContext::Operand operand;
     if (v != kNoValue) {
       const graph::Value& value = graph.value(v);
-      if (!value.has_type) return ok_status();        // behind an unsupported operator: nothing can be said
-      operand = {&value.type, propagated(v), value.is_constant() ? value.constant->data() : nullptr};
+      if (!value.has_type)
+        return ok_status();  // behind an unsupported operator: nothing can be said
+      operand = {&value.type, propagated(v),
+                 value.is_constant() ? value.constant->data() : nullptr};
     }
     ctx.inputs.push_back(operand);
   }

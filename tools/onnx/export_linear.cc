@@ -14,21 +14,26 @@ std::string swap_last(NodeWriter& n, const std::string& w, int rank) {
   return y;
 }
 
-// The weight as MatMul wants it; a float constant is written transposed rather than transposed at run time.
+// The weight as MatMul wants it; a float constant is written transposed rather than transposed at
+// run time.
 std::string matmul_weight(NodeWriter& n) {
   const graph::Value& w = n.w.graph().value(n.in(1));
   const int rank = w.type.shape.rank();
-  if (!w.is_constant() || rank != 2 || w.type.dtype != DType::f32) return swap_last(n, n.real(1), rank);
-  const auto rows = static_cast<std::size_t>(w.type.shape.extent(0)), cols = static_cast<std::size_t>(w.type.shape.extent(1));
+  if (!w.is_constant() || rank != 2 || w.type.dtype != DType::f32)
+    return swap_last(n, n.real(1), rank);
+  const auto rows = static_cast<std::size_t>(w.type.shape.extent(0)),
+             cols = static_cast<std::size_t>(w.type.shape.extent(1));
   const auto* from = reinterpret_cast<const float*>(w.constant->data());
   std::vector<float> to(rows * cols);
   for (std::size_t i = 0; i < rows; ++i)
     for (std::size_t j = 0; j < cols; ++j) to[j * rows + i] = from[i * cols + j];
-  return n.w.tensor(DType::f32, Shape{w.type.shape[1], w.type.shape[0]}, to.data(), to.size() * sizeof(float), w.name + "/transposed");
+  return n.w.tensor(DType::f32, Shape{w.type.shape[1], w.type.shape[0]}, to.data(),
+                    to.size() * sizeof(float), w.name + "/transposed");
 }
 
 // Adds bias (if given) and residual to x, then the activation, into y[0].
-Status finish(NodeWriter& n, std::string x, const std::string& bias, const std::string& residual, Activation kind, float a, float b) {
+Status finish(NodeWriter& n, std::string x, const std::string& bias, const std::string& residual,
+              Activation kind, float a, float b) {
   for (const std::string& term : {bias, residual}) {
     if (term.empty()) continue;
     const bool last = kind == Activation::none && (residual.empty() || term == residual);
@@ -52,21 +57,29 @@ Status write(NodeWriter& n, const graph::Linear& op) {
   }
   const std::string y = bare && bias.empty() ? n.y[0] : n.w.fresh(n.n.name + "/matmul");
   n.w.add("MatMul", {n.real(0), matmul_weight(n)}, {y});
-  return bare && bias.empty() ? ok_status() : finish(n, y, bias, residual, op.activation, op.a, op.b);
+  return bare && bias.empty() ? ok_status()
+                              : finish(n, y, bias, residual, op.activation, op.a, op.b);
 }
 
 Status write(NodeWriter& n, const graph::MatMul& op) {
-  const bool integers = !is_floating(n.type(0).dtype) && !is_floating(n.w.graph().type(n.n.outputs[0]).dtype);
+  const bool integers =
+      !is_floating(n.type(0).dtype) && !is_floating(n.w.graph().type(n.n.outputs[0]).dtype);
   if (integers) {
-    if (op.alpha != 1 || op.transpose_a || op.transpose_b) return n.refuse("integer products have no factors or transposes in ONNX");
+    if (op.alpha != 1 || op.transpose_a || op.transpose_b)
+      return n.refuse("integer products have no factors or transposes in ONNX");
     n.w.add("MatMulInteger", {n.raw(0), n.raw(1), n.raw(2), n.raw(3)}, {n.y[0]});
     return ok_status();
   }
-  const std::string a = op.transpose_a ? swap_last(n, n.real(0), n.type(0).shape.rank()) : n.real(0);
-  const std::string b = op.transpose_b ? swap_last(n, n.real(1), n.type(1).shape.rank()) : n.real(1);
+  const std::string a =
+      op.transpose_a ? swap_last(n, n.real(0), n.type(0).shape.rank()) : n.real(0);
+  const std::string b =
+      op.transpose_b ? swap_last(n, n.real(1), n.type(1).shape.rank()) : n.real(1);
   const std::string y = op.alpha == 1 ? n.y[0] : n.w.fresh(n.n.name + "/product");
   n.w.add("MatMul", {a, b}, {y});
-  if (op.alpha != 1) n.w.add("Mul", {y, n.w.scalar(n.type(0).dtype == DType::f64 ? DType::f64 : DType::f32, op.alpha)}, {n.y[0]});
+  if (op.alpha != 1)
+    n.w.add("Mul",
+            {y, n.w.scalar(n.type(0).dtype == DType::f64 ? DType::f64 : DType::f32, op.alpha)},
+            {n.y[0]});
   return ok_status();
 }
 
@@ -77,22 +90,30 @@ Status write(NodeWriter& n, const graph::Conv& op) {
   const std::string residual = n.has(3) ? n.real(3) : "";
   const bool bare = op.activation == Activation::none && residual.empty();
   const std::string y = bare ? n.y[0] : n.w.fresh(n.n.name + "/conv");
-  Names inputs = integers ? Names{n.raw(0), n.raw(1)} : Names{n.real(0), n.real(1), n.has(2) ? n.real(2) : ""};
+  Names inputs =
+      integers ? Names{n.raw(0), n.raw(1)} : Names{n.real(0), n.real(1), n.has(2) ? n.real(2) : ""};
   if (integers) {
-    if (op.transposed || !bare || n.has(2)) return n.refuse("INT32 results exist for plain convolutions only");
+    if (op.transposed || !bare || n.has(2))
+      return n.refuse("INT32 results exist for plain convolutions only");
     for (std::size_t i : {0u, 1u}) {
       const QuantParams& q = *n.type(i).quant;
       if (!q.is_per_tensor()) return n.refuse("zero points per channel");
       inputs.push_back(n.w.scalar(n.type(i).dtype, q.zero_point()));
     }
   }
-  NodeRef node = n.w.add(integers ? "ConvInteger" : op.transposed ? "ConvTranspose" : "Conv", inputs, {y});
+  NodeRef node = n.w.add(integers        ? "ConvInteger"
+                         : op.transposed ? "ConvTranspose"
+                                         : "Conv",
+                         inputs, {y});
   if (!op.kernel.empty()) node.set("kernel_shape", op.kernel);
   if (!op.strides.empty()) node.set("strides", op.strides);
   if (!op.dilations.empty()) node.set("dilations", op.dilations);
   node.set("group", op.group);
-  if (op.auto_pad != graph::AutoPad::none) node.set("auto_pad", std::string(op.auto_pad == graph::AutoPad::same_upper ? "SAME_UPPER" : "SAME_LOWER"));
-  else if (!op.pads.empty() && op.output_shape.empty()) node.set("pads", op.pads);
+  if (op.auto_pad != graph::AutoPad::none)
+    node.set("auto_pad",
+             std::string(op.auto_pad == graph::AutoPad::same_upper ? "SAME_UPPER" : "SAME_LOWER"));
+  else if (!op.pads.empty() && op.output_shape.empty())
+    node.set("pads", op.pads);
   if (op.transposed && !op.output_padding.empty()) node.set("output_padding", op.output_padding);
   if (op.transposed && !op.output_shape.empty()) node.set("output_shape", op.output_shape);
   return bare ? ok_status() : finish(n, y, "", residual, op.activation, op.a, op.b);

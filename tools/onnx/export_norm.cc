@@ -16,8 +16,10 @@ Result<std::string> filled(NodeWriter& n, const Shape& shape, float value) {
 
 std::string reduce_mean(NodeWriter& n, const std::string& x, const graph::Ints& axes) {
   const std::string y = n.w.fresh(n.n.name + "/mean");
-  if (n.w.opset() >= 18) n.w.add("ReduceMean", {x, n.w.ints(axes)}, {y});
-  else n.w.add("ReduceMean", {x}, {y}).set("axes", axes);
+  if (n.w.opset() >= 18)
+    n.w.add("ReduceMean", {x, n.w.ints(axes)}, {y});
+  else
+    n.w.add("ReduceMean", {x}, {y}).set("axes", axes);
   return y;
 }
 
@@ -26,7 +28,8 @@ Status write_rms(NodeWriter& n, const graph::Norm& op, const std::string& x, std
   graph::Ints axes;
   for (auto a = axis; a < n.type(0).shape.rank(); ++a) axes.push_back(a);
   const std::string mean = reduce_mean(n, n.w.emit("Mul", {x, x}, "square"), axes);
-  const std::string shifted = n.w.emit("Add", {mean, n.w.scalar(DType::f32, op.epsilon)}, "shifted");
+  const std::string shifted =
+      n.w.emit("Add", {mean, n.w.scalar(DType::f32, op.epsilon)}, "shifted");
   const std::string root = n.w.emit("Sqrt", {shifted}, "root");
   if (!n.has(1)) {
     n.w.add("Div", {x, root}, {n.y[0]});
@@ -37,15 +40,18 @@ Status write_rms(NodeWriter& n, const graph::Norm& op, const std::string& x, std
 }
 
 // Opset 21 wants scale and bias per channel.
-Result<std::string> per_channel(NodeWriter& n, std::size_t operand, const graph::Norm& op, float otherwise) {
+Result<std::string> per_channel(NodeWriter& n, std::size_t operand, const graph::Norm& op,
+                                float otherwise) {
   const Dim channels = n.type(0).shape[1];
   if (!n.has(operand)) return filled(n, Shape{channels}, otherwise);
   if (!op.affine_per_group) return n.real(operand);
   const graph::Value& v = n.w.graph().value(n.in(operand));
-  if (!v.is_constant() || v.type.dtype != DType::f32 || !channels.known()) return n.refuse("scale or shift per group must be constant");
+  if (!v.is_constant() || v.type.dtype != DType::f32 || !channels.known())
+    return n.refuse("scale or shift per group must be constant");
   const auto* from = reinterpret_cast<const float*>(v.constant->data());
   std::vector<float> to(static_cast<std::size_t>(channels.value()));
-  for (std::size_t c = 0; c < to.size(); ++c) to[c] = from[c * static_cast<std::size_t>(op.groups) / to.size()];
+  for (std::size_t c = 0; c < to.size(); ++c)
+    to[c] = from[c * static_cast<std::size_t>(op.groups) / to.size()];
   return n.w.floats(to, Shape{channels});
 }
 
@@ -68,13 +74,19 @@ Status write(NodeWriter& n, const graph::Norm& op) {
     if (gamma.empty()) {
       FOLD8_TRY(gamma, filled(n, inner, 1));
     }
-    n.w.add("LayerNormalization", {x, gamma, n.has(2) ? n.real(2) : ""}, {n.y[0]}).set("axis", axis).set("epsilon", op.epsilon);
+    n.w.add("LayerNormalization", {x, gamma, n.has(2) ? n.real(2) : ""}, {n.y[0]})
+        .set("axis", axis)
+        .set("epsilon", op.epsilon);
     return ok_status();
   }
   FOLD8_TRY(const std::string gamma, per_channel(n, 1, op, 1));
   FOLD8_TRY(const std::string beta, per_channel(n, 2, op, 0));
-  if (op.kind == NormKind::instance) n.w.add("InstanceNormalization", {x, gamma, beta}, {n.y[0]}).set("epsilon", op.epsilon);
-  else n.w.add("GroupNormalization", {x, gamma, beta}, {n.y[0]}).set("epsilon", op.epsilon).set("num_groups", op.groups);
+  if (op.kind == NormKind::instance)
+    n.w.add("InstanceNormalization", {x, gamma, beta}, {n.y[0]}).set("epsilon", op.epsilon);
+  else
+    n.w.add("GroupNormalization", {x, gamma, beta}, {n.y[0]})
+        .set("epsilon", op.epsilon)
+        .set("num_groups", op.groups);
   return ok_status();
 }
 
@@ -94,7 +106,8 @@ Status write(NodeWriter& n, const graph::Softmax& op) {
     n.w.add(name, {n.real(0)}, {n.y[0]}).set("axis", op.axis);
     return ok_status();
   }
-  const std::string x = n.real(0), matrix = n.w.fresh(n.n.name + "/matrix"), rows = n.w.fresh(n.n.name + "/rows");
+  const std::string x = n.real(0), matrix = n.w.fresh(n.n.name + "/matrix"),
+                    rows = n.w.fresh(n.n.name + "/rows");
   n.w.add("Flatten", {x}, {matrix}).set("axis", op.axis);
   n.w.add(name, {matrix}, {rows}).set("axis", std::int64_t{-1});
   n.w.add("Reshape", {rows, n.w.emit("Shape", {x}, "shape")}, {n.y[0]});
@@ -102,15 +115,20 @@ Status write(NodeWriter& n, const graph::Softmax& op) {
 }
 
 const char* reduce_name(ReduceKind k) {
-  static constexpr const char* kNames[] = {"ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp"};
+  static constexpr const char* kNames[] = {
+      "ReduceSum", "ReduceMean", "ReduceMax",       "ReduceMin",    "ReduceProd",
+      "ReduceL1",  "ReduceL2",   "ReduceSumSquare", "ReduceLogSum", "ReduceLogSumExp"};
   return kNames[static_cast<std::size_t>(k)];
 }
 
 Status write(NodeWriter& n, const graph::Reduce& op) {
   const bool axes_input = n.w.opset() >= 18 || op.kind == ReduceKind::sum;
   if (n.has(1) && !axes_input) return n.refuse("its axes are computed");
-  const std::string axes = n.has(1) ? n.raw(1) : axes_input && !op.axes.empty() ? n.w.ints(op.axes) : "";
-  NodeRef node = n.w.add(reduce_name(op.kind), axes_input ? Names{n.real(0), axes} : Names{n.real(0)}, {n.y[0]});
+  const std::string axes = n.has(1)                         ? n.raw(1)
+                           : axes_input && !op.axes.empty() ? n.w.ints(op.axes)
+                                                            : "";
+  NodeRef node = n.w.add(reduce_name(op.kind),
+                         axes_input ? Names{n.real(0), axes} : Names{n.real(0)}, {n.y[0]});
   if (!axes_input && !op.axes.empty()) node.set("axes", op.axes);
   node.set("keepdims", std::int64_t{op.keep_dims});
   if (axes_input && op.noop_with_empty_axes) node.set("noop_with_empty_axes", std::int64_t{1});
@@ -126,15 +144,27 @@ Status write_norm(NodeWriter& n, const graph::Op& op, bool& known) {
   if (const auto* o = std::get_if<graph::Softmax>(&op)) return write(n, *o);
   if (const auto* o = std::get_if<graph::Reduce>(&op)) return write(n, *o);
   if (const auto* o = std::get_if<graph::Lrn>(&op)) {
-    n.w.add("LRN", {n.real(0)}, {n.y[0]}).set("alpha", o->alpha).set("beta", o->beta).set("bias", o->bias).set("size", o->size);
+    n.w.add("LRN", {n.real(0)}, {n.y[0]})
+        .set("alpha", o->alpha)
+        .set("beta", o->beta)
+        .set("bias", o->bias)
+        .set("size", o->size);
   } else if (const auto* arg = std::get_if<graph::ArgReduce>(&op)) {
-    n.w.add(arg->max ? "ArgMax" : "ArgMin", {n.real(0)}, {n.y[0]}).set("axis", arg->axis).set("keepdims", std::int64_t{arg->keep_dims}).set("select_last_index", std::int64_t{arg->select_last});
+    n.w.add(arg->max ? "ArgMax" : "ArgMin", {n.real(0)}, {n.y[0]})
+        .set("axis", arg->axis)
+        .set("keepdims", std::int64_t{arg->keep_dims})
+        .set("select_last_index", std::int64_t{arg->select_last});
   } else if (const auto* cum = std::get_if<graph::CumSum>(&op)) {
-    n.w.add("CumSum", {n.real(0), n.raw(1)}, {n.y[0]}).set("exclusive", std::int64_t{cum->exclusive}).set("reverse", std::int64_t{cum->reverse});
+    n.w.add("CumSum", {n.real(0), n.raw(1)}, {n.y[0]})
+        .set("exclusive", std::int64_t{cum->exclusive})
+        .set("reverse", std::int64_t{cum->reverse});
   } else if (const auto* top = std::get_if<graph::TopK>(&op)) {
     Names outputs = n.y;
     if (outputs.size() < 2) outputs.push_back(n.w.fresh(n.n.name + "/indices"));
-    n.w.add("TopK", {n.real(0), n.raw(1)}, outputs).set("axis", top->axis).set("largest", std::int64_t{top->largest}).set("sorted", std::int64_t{top->sorted});
+    n.w.add("TopK", {n.real(0), n.raw(1)}, outputs)
+        .set("axis", top->axis)
+        .set("largest", std::int64_t{top->largest})
+        .set("sorted", std::int64_t{top->sorted});
   } else {
     known = false;
   }

@@ -47,7 +47,8 @@ NodeRef& NodeRef::set(const char* attribute, const graph::Ints& v) {
   return *this;
 }
 
-Writer::Writer(const graph::Graph& g, onnx::GraphProto& out, int opset) : g_(g), out_(out), opset_(opset) {
+Writer::Writer(const graph::Graph& g, onnx::GraphProto& out, int opset)
+    : g_(g), out_(out), opset_(opset) {
   for (ValueId v = 0; v < g.value_count(); ++v) value_names_.insert(g.value(v).name);
 }
 
@@ -70,15 +71,17 @@ std::string Writer::emit(const char* op, const Names& inputs, const std::string&
   return y;
 }
 
-std::string Writer::tensor(DType dtype, const Shape& shape, const void* data, std::size_t bytes, const std::string& stem) {
+std::string Writer::tensor(DType dtype, const Shape& shape, const void* data, std::size_t bytes,
+                           const std::string& stem) {
   auto* t = out_.add_initializer();
   t->set_name(fresh(stem));
   t->set_data_type(dtype_to_onnx(dtype));
   for (Dim d : shape.dims()) t->add_dims(d.value());
-  if (dtype == DType::s4 || dtype == DType::u4) {        // two elements a byte, the first in the low half
+  if (dtype == DType::s4 || dtype == DType::u4) {  // two elements a byte, the first in the low half
     const auto* p = static_cast<const std::uint8_t*>(data);
     std::string packed((bytes + 1) / 2, '\0');
-    for (std::size_t i = 0; i < bytes; ++i) packed[i / 2] = static_cast<char>(packed[i / 2] | ((p[i] & 15) << (i % 2 * 4)));
+    for (std::size_t i = 0; i < bytes; ++i)
+      packed[i / 2] = static_cast<char>(packed[i / 2] | ((p[i] & 15) << (i % 2 * 4)));
     t->set_raw_data(std::move(packed));
   } else {
     t->set_raw_data(std::string(static_cast<const char*>(data), bytes));
@@ -93,11 +96,14 @@ std::string Writer::scalar(DType dtype, double value) {
   const std::uint16_t half = dtype == DType::bf16 ? float_to_bfloat(f) : float_to_half(f);
   if (dtype == DType::f32) return tensor(dtype, Shape(), &f, sizeof f, stem);
   if (dtype == DType::f64) return tensor(dtype, Shape(), &value, sizeof value, stem);
-  if (dtype == DType::f16 || dtype == DType::bf16) return tensor(dtype, Shape(), &half, sizeof half, stem);
-  return tensor(dtype, Shape(), &i, size_of(dtype), stem);      // little-endian: the low bytes are the value
+  if (dtype == DType::f16 || dtype == DType::bf16)
+    return tensor(dtype, Shape(), &half, sizeof half, stem);
+  return tensor(dtype, Shape(), &i, size_of(dtype),
+                stem);  // little-endian: the low bytes are the value
 }
 std::string Writer::ints(const graph::Ints& v) {
-  return tensor(DType::s64, Shape{static_cast<std::int64_t>(v.size())}, v.data(), v.size() * sizeof v[0], current + "/constant");
+  return tensor(DType::s64, Shape{static_cast<std::int64_t>(v.size())}, v.data(),
+                v.size() * sizeof v[0], current + "/constant");
 }
 std::string Writer::floats(const std::vector<float>& v, const Shape& shape) {
   return tensor(DType::f32, shape, v.data(), v.size() * sizeof(float), current + "/constant");
@@ -105,22 +111,26 @@ std::string Writer::floats(const std::vector<float>& v, const Shape& shape) {
 
 Result<Writer::Scales> Writer::scales(const TensorType& type) {
   const QuantParams& q = *type.quant;
-  if (q.granularity() == Granularity::per_token) return unsupported("scales per token have no standard ONNX form");
+  if (q.granularity() == Granularity::per_token)
+    return unsupported("scales per token have no standard ONNX form");
   Shape shape;
-  if (q.granularity() == Granularity::per_channel) shape.push_back(static_cast<std::int64_t>(q.scales().size()));
+  if (q.granularity() == Granularity::per_channel)
+    shape.push_back(static_cast<std::int64_t>(q.scales().size()));
   if (q.granularity() == Granularity::per_group) {
     shape = type.shape;
     shape[q.axis()] = (type.shape.extent(q.axis()) + q.group() - 1) / q.group();
   }
   Scales s;
-  s.scale = tensor(DType::f32, shape, q.scales().data(), q.scales().size_bytes(), current + "/scale");
+  s.scale =
+      tensor(DType::f32, shape, q.scales().data(), q.scales().size_bytes(), current + "/scale");
   std::vector<std::int8_t> zero(q.scales().size() * size_of(type.dtype), 0);
   for (std::size_t i = 0; i < q.scales().size(); ++i) {
     const std::int32_t z = q.zero_point(i);
     std::memcpy(zero.data() + i * size_of(type.dtype), &z, size_of(type.dtype));
   }
   // An INT32 zero point must be absent before opset 19 wherever it says nothing.
-  if (type.dtype != DType::s32) s.zero_point = tensor(type.dtype, shape, zero.data(), zero.size(), current + "/zero_point");
+  if (type.dtype != DType::s32)
+    s.zero_point = tensor(type.dtype, shape, zero.data(), zero.size(), current + "/zero_point");
   return s;
 }
 
@@ -148,7 +158,8 @@ std::string Writer::real(ValueId v) {
 }
 
 Error NodeWriter::refuse(const std::string& why) const {
-  return unsupported("node '" + n.name + "' (" + graph::display_name(n.op) + ") cannot be written as ONNX: " + why);
+  return unsupported("node '" + n.name + "' (" + graph::display_name(n.op) +
+                     ") cannot be written as ONNX: " + why);
 }
 
 }  // namespace fold8::onnx_io

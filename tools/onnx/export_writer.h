@@ -42,17 +42,20 @@ class Writer {
   std::string scalar(DType dtype, double value);
   std::string ints(const graph::Ints& values);
   std::string floats(const std::vector<float>& values, const Shape& shape);
-  std::string tensor(DType dtype, const Shape& shape, const void* data, std::size_t bytes, const std::string& stem);
+  std::string tensor(DType dtype, const Shape& shape, const void* data, std::size_t bytes,
+                     const std::string& stem);
 
-  // A value as it is stored, "" if absent; and as real numbers: behind a DequantizeLinear if it is quantized.
+  // A value as it is stored, "" if absent; and as real numbers: behind a DequantizeLinear if it is
+  // quantized.
   std::string name(graph::ValueId v) const { return v == graph::kNoValue ? "" : g_.value(v).name; }
   std::string real(graph::ValueId v);
-  // Operands of QuantizeLinear and DequantizeLinear from a type's parameters; errors for per-token scales.
+  // Operands of QuantizeLinear and DequantizeLinear from a type's parameters; errors for per-token
+  // scales.
   Status quantize(const std::string& x, const TensorType& type, const std::string& y);
   Status dequantize(const std::string& x, const TensorType& type, const std::string& y);
 
-  std::string current;                    // name of the graph node being written
-  std::optional<Error> error;             // the first that real() met
+  std::string current;         // name of the graph node being written
+  std::optional<Error> error;  // the first that real() met
 
  private:
   struct Scales {
@@ -70,10 +73,12 @@ class Writer {
 struct NodeWriter {
   Writer& w;
   const graph::Node& n;
-  Names y;                                // outputs as real numbers: a quantized output is quantized afterwards
+  Names y;  // outputs as real numbers: a quantized output is quantized afterwards
 
   std::size_t count() const { return n.inputs.size(); }
-  graph::ValueId in(std::size_t i) const { return i < n.inputs.size() ? n.inputs[i] : graph::kNoValue; }
+  graph::ValueId in(std::size_t i) const {
+    return i < n.inputs.size() ? n.inputs[i] : graph::kNoValue;
+  }
   bool has(std::size_t i) const { return in(i) != graph::kNoValue; }
   std::string raw(std::size_t i) const { return w.name(in(i)); }
   std::string real(std::size_t i) { return w.real(in(i)); }
@@ -81,7 +86,6 @@ struct NodeWriter {
   Error refuse(const std::string& why) const;
   // y = activation(x); x is a value of dtype `dtype`.
   Status activate(Activation kind, float a, float b, const std::string& x, const std::string& to);
-
 };
 
 // Each writes the operators of its family and leaves `known` false for the others.
@@ -90,6 +94,7 @@ Status write_linear(NodeWriter& w, const graph::Op& op, bool& known);
 Status write_norm(NodeWriter& w, const graph::Op& op, bool& known);
 Status write_window(NodeWriter& w, const graph::Op& op, bool& known);
 Status write_shape(NodeWriter& w, const graph::Op& op, bool& known);
-Status write_unary(NodeWriter& w, graph::UnaryKind kind, float a, float b, DType dtype, const std::string& x, const std::string& y);
+Status write_unary(NodeWriter& w, graph::UnaryKind kind, float a, float b, DType dtype,
+                   const std::string& x, const std::string& y);
 
 }  // namespace fold8::onnx_io

@@ -11,7 +11,7 @@
 namespace fold8::onnx_io {
 namespace {
 
-constexpr std::int64_t kOldestOpset = 6, kNewestOpset = 28;     // of the default domain
+constexpr std::int64_t kOldestOpset = 6, kNewestOpset = 28;  // of the default domain
 
 std::string domain_of(const std::string& domain) { return domain == "ai.onnx" ? "" : domain; }
 
@@ -45,7 +45,8 @@ Status Importer::run(onnx::ModelProto& model) {
   onnx::GraphProto& g = *model.mutable_graph();
   FOLD8_CHECK_OK(read_opsets(model));
   if (g.sparse_initializer_size() > 0)
-    return fold8::unsupported("tensor '" + g.sparse_initializer(0).values().name() + "': sparse initializers are not supported");
+    return fold8::unsupported("tensor '" + g.sparse_initializer(0).values().name() +
+                              "': sparse initializers are not supported");
   FOLD8_TRY(const NodeOrder order, order_nodes(g));
   read_metadata(model);
   read_names(g);
@@ -60,23 +61,32 @@ Status Importer::read_opsets(const onnx::ModelProto& model) {
   for (const auto& o : model.opset_import()) {
     const std::string domain = domain_of(o.domain());
     if (domain.empty() && o.version() > kNewestOpset)
-      return fold8::unsupported("the model uses opset " + std::to_string(o.version()) + "; this fold8 knows opsets up to " + std::to_string(kNewestOpset));
+      return fold8::unsupported("the model uses opset " + std::to_string(o.version()) +
+                                "; this fold8 knows opsets up to " + std::to_string(kNewestOpset));
     if (domain.empty() && o.version() < kOldestOpset)
-      return fold8::unsupported("the model uses opset " + std::to_string(o.version()) + "; fold8 reads opset 7 and newer (export again, or use ONNX's version converter)");
-    const int version = static_cast<int>(std::min<std::int64_t>(std::max<std::int64_t>(o.version(), 0), INT32_MAX));
-    if (const auto [it, fresh] = b_.opsets.emplace(domain, version); !fresh && it->second != version)
+      return fold8::unsupported(
+          "the model uses opset " + std::to_string(o.version()) +
+          "; fold8 reads opset 7 and newer (export again, or use ONNX's version converter)");
+    const int version =
+        static_cast<int>(std::min<std::int64_t>(std::max<std::int64_t>(o.version(), 0), INT32_MAX));
+    if (const auto [it, fresh] = b_.opsets.emplace(domain, version);
+        !fresh && it->second != version)
       return invalid_model("the model names two opset versions for domain '" + domain + "'");
   }
-  if (b_.opsets.empty()) return invalid_model("the model does not say which opset it uses (no opset_import)");
+  if (b_.opsets.empty())
+    return invalid_model("the model does not say which opset it uses (no opset_import)");
   return ok_status();
 }
 
 void Importer::read_metadata(const onnx::ModelProto& model) {
   auto& metadata = b_.graph.metadata;
   for (const auto& entry : model.metadata_props()) metadata["onnx." + entry.key()] = entry.value();
-  if (!model.producer_name().empty()) metadata["producer"] = model.producer_name() + (model.producer_version().empty() ? "" : " " + model.producer_version());
+  if (!model.producer_name().empty())
+    metadata["producer"] = model.producer_name() +
+                           (model.producer_version().empty() ? "" : " " + model.producer_version());
   if (!model.graph().name().empty()) metadata["name"] = model.graph().name();
-  if (const auto it = b_.opsets.find(""); it != b_.opsets.end()) metadata["opset"] = std::to_string(it->second);
+  if (const auto it = b_.opsets.find(""); it != b_.opsets.end())
+    metadata["opset"] = std::to_string(it->second);
 }
 
 // All names of the file are taken before any is invented.
@@ -94,7 +104,7 @@ void Importer::read_names(const onnx::GraphProto& g) {
 Status Importer::add_initializers(onnx::GraphProto& g) {
   for (auto& t : *g.mutable_initializer()) {
     FOLD8_TRY(ConstantData data, read_tensor(t, t.name(), b_.folder));
-    std::string().swap(*t.mutable_raw_data());      // two copies of the weights are one too many
+    std::string().swap(*t.mutable_raw_data());  // two copies of the weights are one too many
     b_.bind(t.name(), b_.add_constant(t.name(), std::move(data)));
   }
   return ok_status();
@@ -102,24 +112,30 @@ Status Importer::add_initializers(onnx::GraphProto& g) {
 
 Result<TensorType> Importer::input_type(const onnx::ValueInfoProto& input) {
   const std::string what = "graph input '" + input.name() + "'";
-  if (!input.type().has_tensor_type()) return fold8::unsupported(what + " is no tensor (a sequence, map or optional value)");
+  if (!input.type().has_tensor_type())
+    return fold8::unsupported(what + " is no tensor (a sequence, map or optional value)");
   const auto& t = input.type().tensor_type();
   TensorType type;
   FOLD8_TRY(type.dtype, dtype_from_onnx(t.elem_type(), what));
-  if (!t.has_shape()) return fold8::unsupported(what + " has no shape: at least its rank must be known");
+  if (!t.has_shape())
+    return fold8::unsupported(what + " has no shape: at least its rank must be known");
   if (t.shape().dim_size() > Shape::kMaxRank)
-    return fold8::unsupported(what + " has rank " + std::to_string(t.shape().dim_size()) + ", fold8 handles up to " + std::to_string(Shape::kMaxRank));
+    return fold8::unsupported(what + " has rank " + std::to_string(t.shape().dim_size()) +
+                              ", fold8 handles up to " + std::to_string(Shape::kMaxRank));
   for (const auto& d : t.shape().dim()) {
-    if (d.has_dim_value() && d.dim_value() >= 0) type.shape.push_back(Dim(d.dim_value()));
-    else if (!d.dim_param().empty() && d.dim_param() != "?") type.shape.push_back(b_.graph.symbol(d.dim_param()));
-    else type.shape.push_back(Dim::unknown());      // also -1, which some exporters write
+    if (d.has_dim_value() && d.dim_value() >= 0)
+      type.shape.push_back(Dim(d.dim_value()));
+    else if (!d.dim_param().empty() && d.dim_param() != "?")
+      type.shape.push_back(b_.graph.symbol(d.dim_param()));
+    else
+      type.shape.push_back(Dim::unknown());  // also -1, which some exporters write
   }
   return type;
 }
 
 Status Importer::add_inputs(const onnx::GraphProto& g) {
   for (const auto& i : g.input()) {
-    if (b_.find(i.name()) != kNoValue) continue;    // an initializer listed as an input is a constant
+    if (b_.find(i.name()) != kNoValue) continue;  // an initializer listed as an input is a constant
     FOLD8_TRY(TensorType type, input_type(i));
     const ValueId v = b_.graph.add_value(i.name(), std::move(type));
     b_.graph.inputs.push_back(v);
@@ -135,11 +151,15 @@ Status Importer::map_nodes(const onnx::GraphProto& g, const NodeOrder& order) {
   }
   for (int i : order.unneeded) {
     const onnx::NodeProto& n = g.node(i);
-    b_.notes.push_back({!n.name().empty() ? n.name() : n.output_size() > 0 ? n.output(0) : n.op_type(), "no output of the model needs it; left out"});
+    b_.notes.push_back({!n.name().empty()     ? n.name()
+                        : n.output_size() > 0 ? n.output(0)
+                                              : n.op_type(),
+                        "no output of the model needs it; left out"});
   }
   for (const auto& [domain, version] : b_.opsets)
     if (!domain.empty() && domain != "com.microsoft")
-      b_.notes.push_back({"", "opset " + std::to_string(version) + " of domain '" + domain + "' is imported, and not used by any supported operator"});
+      b_.notes.push_back({"", "opset " + std::to_string(version) + " of domain '" + domain +
+                                  "' is imported, and not used by any supported operator"});
   return ok_status();
 }
 
@@ -152,7 +172,8 @@ Status Importer::map_node(const onnx::NodeProto& n) {
   if (map == nullptr) {
     add_unsupported(n, ctx.name(), why_unsupported(domain, n.op_type()));
   } else if (opset == b_.opsets.end() && domain.empty()) {
-    status = invalid_model("node '" + ctx.name() + "' (" + n.op_type() + "): the model imports no opset of the default domain");
+    status = invalid_model("node '" + ctx.name() + "' (" + n.op_type() +
+                           "): the model imports no opset of the default domain");
   } else if (n.output_size() == 0) {
     status = invalid_model("node '" + ctx.name() + "' (" + n.op_type() + "): has no outputs");
   } else {
@@ -166,8 +187,10 @@ Status Importer::map_node(const onnx::NodeProto& n) {
   return status;
 }
 
-void Importer::add_unsupported(const onnx::NodeProto& n, const std::string& name, const std::string& why) {
-  const std::string op = domain_of(n.domain()).empty() ? n.op_type() : n.domain() + "." + n.op_type();
+void Importer::add_unsupported(const onnx::NodeProto& n, const std::string& name,
+                               const std::string& why) {
+  const std::string op =
+      domain_of(n.domain()).empty() ? n.op_type() : n.domain() + "." + n.op_type();
   const std::string prefix = "node '" + name + "' (" + n.op_type() + "): ";
   unsupported_.push_back({name, op, why.starts_with(prefix) ? why.substr(prefix.size()) : why});
 }
@@ -185,8 +208,11 @@ Status Importer::add_outputs(const onnx::GraphProto& g) {
 
 Result<Imported> Importer::take() {
   if (!unsupported_.empty()) {
-    std::string message = unsupported_.size() == 1 ? "an operator is not supported:" : std::to_string(unsupported_.size()) + " operators are not supported:";
-    for (const auto& u : unsupported_) message += "\n  node '" + u.node + "' (" + u.op + "): " + u.reason;
+    std::string message = unsupported_.size() == 1 ? "an operator is not supported:"
+                                                   : std::to_string(unsupported_.size()) +
+                                                         " operators are not supported:";
+    for (const auto& u : unsupported_)
+      message += "\n  node '" + u.node + "' (" + u.op + "): " + u.reason;
     return fold8::unsupported(message);
   }
   FOLD8_CHECK_OK(b_.graph.compact());
@@ -222,7 +248,8 @@ Result<std::vector<Unsupported>> find_unsupported(const std::string& path) {
   FOLD8_CHECK_OK(read_model(path, model));
   Importer importer(folder_of(path));
   auto status = importer.run(model);
-  if (!status.ok() && importer.unsupported().empty()) return in_context("'" + path + "'", status.error());
+  if (!status.ok() && importer.unsupported().empty())
+    return in_context("'" + path + "'", status.error());
   return importer.unsupported();
 }
 

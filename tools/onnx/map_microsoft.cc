@@ -14,11 +14,14 @@ using graph::UnaryKind;
 
 // y = norm(input + skip + bias); output 3 is that sum.
 Status skip_norm(NodeContext& ctx, NormKind kind, ValueId gamma, ValueId beta, ValueId bias) {
-  if (ctx.wanted(1) || ctx.wanted(2)) return ctx.refuse("the mean and inv_std_var outputs are not supported");
+  if (ctx.wanted(1) || ctx.wanted(2))
+    return ctx.refuse("the mean and inv_std_var outputs are not supported");
   Norm op{kind};
   op.epsilon = ctx.real("epsilon", 1e-12f);
   const bool sum_read = ctx.wanted(3);
-  const auto sum_value = [&](bool last) { return last && sum_read ? ctx.out(3) : ctx.value(last ? "sum" : "skip_sum"); };
+  const auto sum_value = [&](bool last) {
+    return last && sum_read ? ctx.out(3) : ctx.value(last ? "sum" : "skip_sum");
+  };
   ValueId sum = sum_value(bias == kNoValue);
   ctx.emit_into(Binary{BinaryKind::add}, {ctx.in(0), ctx.in(1)}, {sum}, "skip");
   if (bias != kNoValue) {
@@ -44,7 +47,9 @@ Status map_gelu(NodeContext& ctx) {
   return ctx.finish(Unary{UnaryKind::gelu_erf}, {ctx.in(0)});
 }
 ValueId plus_bias(NodeContext& ctx) {
-  return ctx.in(1) == kNoValue ? ctx.in(0) : ctx.emit(Binary{BinaryKind::add}, {ctx.in(0), ctx.in(1)}, "biased");
+  return ctx.in(1) == kNoValue
+             ? ctx.in(0)
+             : ctx.emit(Binary{BinaryKind::add}, {ctx.in(0), ctx.in(1)}, "biased");
 }
 Status map_bias_gelu(NodeContext& ctx) {
   ctx.need_inputs(2, 2);
@@ -61,8 +66,10 @@ Status map_quick_gelu(NodeContext& ctx) {
 
 Status map_fused_matmul(NodeContext& ctx) {
   ctx.need_inputs(2, 2);
-  if (ctx.flag("transBatchA") || ctx.flag("transBatchB")) return ctx.refuse("transBatchA and transBatchB");
-  return ctx.finish(graph::MatMul{ctx.real("alpha", 1), ctx.flag("transA"), ctx.flag("transB")}, {ctx.in(0), ctx.in(1)});
+  if (ctx.flag("transBatchA") || ctx.flag("transBatchB"))
+    return ctx.refuse("transBatchA and transBatchB");
+  return ctx.finish(graph::MatMul{ctx.real("alpha", 1), ctx.flag("transA"), ctx.flag("transB")},
+                    {ctx.in(0), ctx.in(1)});
 }
 
 Status map_fused_conv(NodeContext& ctx) {
@@ -76,12 +83,16 @@ Status map_fused_conv(NodeContext& ctx) {
 
 // ---- QLinear operators: dequantize, compute in f32, quantize
 
-DType stored_type(NodeContext& ctx, ValueId zero_point) { return ctx.dtype(zero_point).value_or(DType::u8); }
+DType stored_type(NodeContext& ctx, ValueId zero_point) {
+  return ctx.dtype(zero_point).value_or(DType::u8);
+}
 ValueId real_input(NodeContext& ctx, int first) {
-  return dequantized(ctx, ctx.in(first), Scales{ctx.in(first + 1), ctx.in(first + 2), 1, 0}, ctx.input_name(first));
+  return dequantized(ctx, ctx.in(first), Scales{ctx.in(first + 1), ctx.in(first + 2), 1, 0},
+                     ctx.input_name(first));
 }
 Status quantized_result(NodeContext& ctx, ValueId y, int first) {
-  return finish_quantize(ctx, y, Scales{ctx.in(first), ctx.in(first + 1), 1, 0}, stored_type(ctx, ctx.in(first + 1)));
+  return finish_quantize(ctx, y, Scales{ctx.in(first), ctx.in(first + 1), 1, 0},
+                         stored_type(ctx, ctx.in(first + 1)));
 }
 
 template <BinaryKind kind>
@@ -94,8 +105,12 @@ Status qlinear_unary(NodeContext& ctx, graph::Op op) {
   ctx.need_inputs(2, 5);
   return quantized_result(ctx, ctx.emit(std::move(op), {real_input(ctx, 0)}, "real"), 3);
 }
-Status map_qlinear_sigmoid(NodeContext& ctx) { return qlinear_unary(ctx, Unary{UnaryKind::sigmoid}); }
-Status map_qlinear_leaky_relu(NodeContext& ctx) { return qlinear_unary(ctx, Unary{UnaryKind::leaky_relu, ctx.real("alpha", 0.01f)}); }
+Status map_qlinear_sigmoid(NodeContext& ctx) {
+  return qlinear_unary(ctx, Unary{UnaryKind::sigmoid});
+}
+Status map_qlinear_leaky_relu(NodeContext& ctx) {
+  return qlinear_unary(ctx, Unary{UnaryKind::leaky_relu, ctx.real("alpha", 0.01f)});
+}
 Status map_qlinear_global_average(NodeContext& ctx) {
   if (ctx.flag("channels_last")) return ctx.refuse("channels_last");
   return qlinear_unary(ctx, graph::Pool{graph::PoolKind::average, true});
@@ -104,17 +119,29 @@ Status map_qlinear_concat(NodeContext& ctx) {
   ctx.need_inputs(2, -1);
   std::vector<ValueId> parts;
   for (int i = 2; i + 2 < ctx.inputs(); i += 3) parts.push_back(real_input(ctx, i));
-  if (parts.empty() || (ctx.inputs() - 2) % 3 != 0) return ctx.reject("inputs must be y_scale, y_zero_point and triples");
-  return quantized_result(ctx, ctx.emit(graph::Concat{ctx.axis("axis", 0, parts[0])}, parts, "real"), 0);
+  if (parts.empty() || (ctx.inputs() - 2) % 3 != 0)
+    return ctx.reject("inputs must be y_scale, y_zero_point and triples");
+  return quantized_result(ctx,
+                          ctx.emit(graph::Concat{ctx.axis("axis", 0, parts[0])}, parts, "real"), 0);
 }
 
 constexpr MapEntry kOps[] = {
-    {"BiasGelu", map_bias_gelu}, {"DequantizeLinear", map_dequantize}, {"FastGelu", map_fast_gelu}, {"FusedConv", map_fused_conv},
-    {"FusedMatMul", map_fused_matmul}, {"Gelu", map_gelu}, {"QLinearAdd", qlinear_binary<BinaryKind::add>},
-    {"QLinearConcat", map_qlinear_concat}, {"QLinearGlobalAveragePool", map_qlinear_global_average},
-    {"QLinearLeakyRelu", map_qlinear_leaky_relu}, {"QLinearMul", qlinear_binary<BinaryKind::mul>},
-    {"QLinearSigmoid", map_qlinear_sigmoid}, {"QuantizeLinear", map_quantize}, {"QuickGelu", map_quick_gelu},
-    {"SkipLayerNormalization", map_skip_layer_norm}, {"SkipSimplifiedLayerNormalization", map_skip_rms_norm},
+    {"BiasGelu", map_bias_gelu},
+    {"DequantizeLinear", map_dequantize},
+    {"FastGelu", map_fast_gelu},
+    {"FusedConv", map_fused_conv},
+    {"FusedMatMul", map_fused_matmul},
+    {"Gelu", map_gelu},
+    {"QLinearAdd", qlinear_binary<BinaryKind::add>},
+    {"QLinearConcat", map_qlinear_concat},
+    {"QLinearGlobalAveragePool", map_qlinear_global_average},
+    {"QLinearLeakyRelu", map_qlinear_leaky_relu},
+    {"QLinearMul", qlinear_binary<BinaryKind::mul>},
+    {"QLinearSigmoid", map_qlinear_sigmoid},
+    {"QuantizeLinear", map_quantize},
+    {"QuickGelu", map_quick_gelu},
+    {"SkipLayerNormalization", map_skip_layer_norm},
+    {"SkipSimplifiedLayerNormalization", map_skip_rms_norm},
 };
 
 }  // namespace
@@ -124,7 +151,9 @@ std::span<const MapEntry> microsoft_ops() { return kOps; }
 std::optional<Unary> fused_activation(NodeContext& ctx) {
   const std::string name = ctx.text("activation");
   const std::vector<float> p = ctx.reals("activation_params");
-  const auto param = [&](std::size_t i, float otherwise) { return i < p.size() ? p[i] : otherwise; };
+  const auto param = [&](std::size_t i, float otherwise) {
+    return i < p.size() ? p[i] : otherwise;
+  };
   if (name.empty()) return std::nullopt;
   if (name == "Relu") return Unary{UnaryKind::relu};
   if (name == "Sigmoid") return Unary{UnaryKind::sigmoid};

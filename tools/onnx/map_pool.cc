@@ -18,19 +18,26 @@ void check_window(NodeContext& ctx, Pool& op) {
   const auto positive = [](std::int64_t v) { return v >= 1 && v <= INT32_MAX; };
   const auto rank = ctx.rank(ctx.in(0));
   if (n == 0) return ctx.fail(invalid_model("kernel_shape is missing"));
-  if (n > 3) return ctx.fail(unsupported(std::to_string(n) + " spatial axes; fold8 pools along one to three"));
-  if (op.strides.size() != n || op.dilations.size() != n || op.pads.size() != 2 * n || (rank && *rank != static_cast<int>(n) + 2))
-    return ctx.fail(invalid_model("kernel_shape, strides, dilations, pads and the input's rank do not fit each other"));
-  if (!std::all_of(op.kernel.begin(), op.kernel.end(), positive) || !std::all_of(op.strides.begin(), op.strides.end(), positive) ||
+  if (n > 3)
+    return ctx.fail(
+        unsupported(std::to_string(n) + " spatial axes; fold8 pools along one to three"));
+  if (op.strides.size() != n || op.dilations.size() != n || op.pads.size() != 2 * n ||
+      (rank && *rank != static_cast<int>(n) + 2))
+    return ctx.fail(invalid_model(
+        "kernel_shape, strides, dilations, pads and the input's rank do not fit each other"));
+  if (!std::all_of(op.kernel.begin(), op.kernel.end(), positive) ||
+      !std::all_of(op.strides.begin(), op.strides.end(), positive) ||
       !std::all_of(op.dilations.begin(), op.dilations.end(), positive))
     return ctx.fail(invalid_model("kernel_shape, strides and dilations must be at least 1"));
-  if (std::any_of(op.pads.begin(), op.pads.end(), [](std::int64_t p) { return p < 0 || p > INT32_MAX; }))
+  if (std::any_of(op.pads.begin(), op.pads.end(),
+                  [](std::int64_t p) { return p < 0 || p > INT32_MAX; }))
     ctx.fail(unsupported("negative or huge pads"));
 }
 
 // SAME padding with stride 1 does not depend on the size of the input.
 void resolve_same(Pool& op) {
-  if (std::any_of(op.strides.begin(), op.strides.end(), [](std::int64_t s) { return s != 1; })) return;
+  if (std::any_of(op.strides.begin(), op.strides.end(), [](std::int64_t s) { return s != 1; }))
+    return;
   for (std::size_t i = 0; i < op.kernel.size(); ++i) {
     const std::int64_t total = (op.kernel[i] - 1) * op.dilations[i];
     op.pads[i] = op.auto_pad == graph::AutoPad::same_upper ? total / 2 : total - total / 2;
@@ -52,9 +59,12 @@ Status map_pool(NodeContext& ctx) {
   op.storage_order = ctx.integer("storage_order");
   const std::string auto_pad = ctx.text("auto_pad", "NOTSET");
   if (ctx.has("pads") && (auto_pad == "NOTSET" || auto_pad.empty())) op.pads = ctx.integers("pads");
-  if (auto_pad == "SAME_UPPER") op.auto_pad = graph::AutoPad::same_upper;
-  else if (auto_pad == "SAME_LOWER") op.auto_pad = graph::AutoPad::same_lower;
-  else if (auto_pad != "NOTSET" && auto_pad != "VALID" && !auto_pad.empty()) return ctx.reject("auto_pad='" + auto_pad + "' is unknown");
+  if (auto_pad == "SAME_UPPER")
+    op.auto_pad = graph::AutoPad::same_upper;
+  else if (auto_pad == "SAME_LOWER")
+    op.auto_pad = graph::AutoPad::same_lower;
+  else if (auto_pad != "NOTSET" && auto_pad != "VALID" && !auto_pad.empty())
+    return ctx.reject("auto_pad='" + auto_pad + "' is unknown");
   check_window(ctx, op);
   if (ctx.failed()) return ctx.done();
   if (op.auto_pad != graph::AutoPad::none) resolve_same(op);
@@ -69,26 +79,35 @@ Status map_global_pool(NodeContext& ctx) {
   return ctx.finish(op, {ctx.in(0)});
 }
 
-// ---------------------------------------------------------------------------------------------- resize
+// ----------------------------------------------------------------------------------------------
+// resize
 
 template <class E>
 struct Name {
   std::string_view text;
   E value;
 };
-constexpr Name<graph::ResizeMode> kModes[] = {
-    {"nearest", graph::ResizeMode::nearest}, {"linear", graph::ResizeMode::linear}, {"bilinear", graph::ResizeMode::linear}, {"cubic", graph::ResizeMode::cubic}};
+constexpr Name<graph::ResizeMode> kModes[] = {{"nearest", graph::ResizeMode::nearest},
+                                              {"linear", graph::ResizeMode::linear},
+                                              {"bilinear", graph::ResizeMode::linear},
+                                              {"cubic", graph::ResizeMode::cubic}};
 constexpr Name<graph::Coordinates> kCoordinates[] = {
-    {"half_pixel", graph::Coordinates::half_pixel}, {"pytorch_half_pixel", graph::Coordinates::pytorch_half_pixel},
-    {"align_corners", graph::Coordinates::align_corners}, {"asymmetric", graph::Coordinates::asymmetric},
-    {"half_pixel_symmetric", graph::Coordinates::half_pixel_symmetric}, {"tf_crop_and_resize", graph::Coordinates::tf_crop_and_resize}};
+    {"half_pixel", graph::Coordinates::half_pixel},
+    {"pytorch_half_pixel", graph::Coordinates::pytorch_half_pixel},
+    {"align_corners", graph::Coordinates::align_corners},
+    {"asymmetric", graph::Coordinates::asymmetric},
+    {"half_pixel_symmetric", graph::Coordinates::half_pixel_symmetric},
+    {"tf_crop_and_resize", graph::Coordinates::tf_crop_and_resize}};
 constexpr Name<graph::NearestMode> kNearest[] = {
-    {"round_prefer_floor", graph::NearestMode::round_prefer_floor}, {"round_prefer_ceil", graph::NearestMode::round_prefer_ceil},
-    {"floor", graph::NearestMode::floor}, {"ceil", graph::NearestMode::ceil}};
+    {"round_prefer_floor", graph::NearestMode::round_prefer_floor},
+    {"round_prefer_ceil", graph::NearestMode::round_prefer_ceil},
+    {"floor", graph::NearestMode::floor},
+    {"ceil", graph::NearestMode::ceil}};
 constexpr Name<std::int64_t> kAspect[] = {{"stretch", 0}, {"not_larger", 1}, {"not_smaller", 2}};
 
 template <class E, std::size_t n>
-E choose(NodeContext& ctx, const Name<E> (&names)[n], const char* attribute, const char* otherwise) {
+E choose(NodeContext& ctx, const Name<E> (&names)[n], const char* attribute,
+         const char* otherwise) {
   const std::string text = ctx.text(attribute, otherwise);
   for (const auto& name : names)
     if (name.text == text) return name.value;
@@ -125,8 +144,10 @@ Status map_resize(NodeContext& ctx) {
   // Opset 11 passes empty tensors for what is absent.
   const auto present = [&](int i) { return ctx.empty_constant(ctx.in(i)) ? kNoValue : ctx.in(i); };
   const ValueId scales = present(2), sizes = present(3);
-  if ((scales == kNoValue) == (sizes == kNoValue)) return ctx.reject("needs either scales or sizes");
-  const ValueId roi = op.coordinates == graph::Coordinates::tf_crop_and_resize ? present(1) : kNoValue;
+  if ((scales == kNoValue) == (sizes == kNoValue))
+    return ctx.reject("needs either scales or sizes");
+  const ValueId roi =
+      op.coordinates == graph::Coordinates::tf_crop_and_resize ? present(1) : kNoValue;
   return ctx.finish(op, {ctx.in(0), scales, ctx.as_s64(sizes, "sizes"), roi});
 }
 
@@ -135,13 +156,19 @@ Status map_upsample(NodeContext& ctx) {
   if (ctx.in(1) != kNoValue) return map_resize_10(ctx, ctx.in(1));
   const std::vector<float> scales = ctx.reals("scales");
   if (scales.empty()) return ctx.reject("scales are missing");
-  return map_resize_10(ctx, ctx.floats(scales, Shape{static_cast<std::int64_t>(scales.size())}, "scales"));
+  return map_resize_10(
+      ctx, ctx.floats(scales, Shape{static_cast<std::int64_t>(scales.size())}, "scales"));
 }
 
 constexpr MapEntry kOps[] = {
-    {"AveragePool", map_pool<PoolKind::average>}, {"GlobalAveragePool", map_global_pool<PoolKind::average>},
-    {"GlobalLpPool", map_global_pool<PoolKind::lp>}, {"GlobalMaxPool", map_global_pool<PoolKind::max>},
-    {"LpPool", map_pool<PoolKind::lp>}, {"MaxPool", map_pool<PoolKind::max>}, {"Resize", map_resize}, {"Upsample", map_upsample},
+    {"AveragePool", map_pool<PoolKind::average>},
+    {"GlobalAveragePool", map_global_pool<PoolKind::average>},
+    {"GlobalLpPool", map_global_pool<PoolKind::lp>},
+    {"GlobalMaxPool", map_global_pool<PoolKind::max>},
+    {"LpPool", map_pool<PoolKind::lp>},
+    {"MaxPool", map_pool<PoolKind::max>},
+    {"Resize", map_resize},
+    {"Upsample", map_upsample},
 };
 
 }  // namespace

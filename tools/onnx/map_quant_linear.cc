@@ -1,5 +1,5 @@
-// Integer matrix operators. QLinear* are written out as Dequantize, the float operator, Quantize, with the same numbers;
-// *Integer keep integer operands and give INT32 sums.
+// Integer matrix operators. QLinear* are written out as Dequantize, the float operator, Quantize,
+// with the same numbers; *Integer keep integer operands and give INT32 sums.
 #include "tools/onnx/op_map.h"
 #include "tools/onnx/quant_values.h"
 
@@ -9,7 +9,9 @@ namespace {
 using graph::Binary;
 using graph::BinaryKind;
 
-DType stored_type(NodeContext& ctx, ValueId zero_point) { return ctx.dtype(zero_point).value_or(DType::u8); }
+DType stored_type(NodeContext& ctx, ValueId zero_point) {
+  return ctx.dtype(zero_point).value_or(DType::u8);
+}
 
 // The INT32 bias of a QLinearConv stands for f32(double(q) * s_x * s_w[channel]).
 ValueId real_bias(NodeContext& ctx, ValueId bias, ValueId x_scale, ValueId w_scale) {
@@ -21,12 +23,14 @@ ValueId real_bias(NodeContext& ctx, ValueId bias, ValueId x_scale, ValueId w_sca
     return dequantized(ctx, bias, Scales{scale, kNoValue, 0, 0}, "bias");
   }
   if (s_x->size() != 1 || (s_w->size() != 1 && s_w->size() != q->size())) {
-    ctx.fail(invalid_model("the scales do not fit a bias of " + std::to_string(q->size()) + " elements"));
+    ctx.fail(invalid_model("the scales do not fit a bias of " + std::to_string(q->size()) +
+                           " elements"));
     return kNoValue;
   }
   std::vector<float> real(q->size());
   for (std::size_t c = 0; c < real.size(); ++c)
-    real[c] = static_cast<float>(static_cast<double>((*q)[c]) * (*s_x)[0] * (*s_w)[s_w->size() == 1 ? 0 : c]);
+    real[c] = static_cast<float>(static_cast<double>((*q)[c]) * (*s_x)[0] *
+                                 (*s_w)[s_w->size() == 1 ? 0 : c]);
   return ctx.floats(real, Shape{static_cast<std::int64_t>(real.size())}, "bias");
 }
 
@@ -57,10 +61,13 @@ Status map_matmul_integer(NodeContext& ctx) {
 }
 
 // `v` as integers with scale 1 and the given zero points, for a convolution that wants INT32 sums.
-ValueId integer_operand(NodeContext& ctx, ValueId v, std::vector<std::int32_t> zero_points, int axis, const char* what) {
+ValueId integer_operand(NodeContext& ctx, ValueId v, std::vector<std::int32_t> zero_points,
+                        int axis, const char* what) {
   graph::Value& value = ctx.graph().value(v);
-  const auto params = zero_points.size() <= 1 ? QuantParams::per_tensor(1, zero_points.empty() ? 0 : zero_points[0])
-                                              : QuantParams::per_channel(axis, std::vector<float>(zero_points.size(), 1.0f), zero_points);
+  const auto params = zero_points.size() <= 1
+                          ? QuantParams::per_tensor(1, zero_points.empty() ? 0 : zero_points[0])
+                          : QuantParams::per_channel(
+                                axis, std::vector<float>(zero_points.size(), 1.0f), zero_points);
   if (!params.ok()) {
     ctx.fail(params.error());
     return v;
@@ -68,12 +75,15 @@ ValueId integer_operand(NodeContext& ctx, ValueId v, std::vector<std::int32_t> z
   if (const ValueId carried = carry_params(ctx, v, *params); carried != kNoValue) return carried;
   // The sums do not depend on the scale: equal zero points are enough.
   const auto& has = value.type.quant;
-  if (has && has->is_per_tensor() && params->is_per_tensor() && has->zero_point() == params->zero_point()) return v;
+  if (has && has->is_per_tensor() && params->is_per_tensor() &&
+      has->zero_point() == params->zero_point())
+    return v;
   if (!has && is_quantizable(value.type.dtype)) {
     value.type.quant = *params;
     return v;
   }
-  ctx.fail(unsupported(std::string(what) + " '" + value.name + "' is quantized with another zero point"));
+  ctx.fail(unsupported(std::string(what) + " '" + value.name +
+                       "' is quantized with another zero point"));
   return v;
 }
 
@@ -84,11 +94,13 @@ std::optional<std::vector<std::int32_t>> zero_points_of(NodeContext& ctx, ValueI
   return std::vector<std::int32_t>(known->begin(), known->end());
 }
 
-// A zero point that is computed: conv(x - z, w) = conv(x, w) - z * conv(1, w), both padded with 0. Exact in INT32.
+// A zero point that is computed: conv(x - z, w) = conv(x, w) - z * conv(1, w), both padded with 0.
+// Exact in INT32.
 Status live_zero_point(NodeContext& ctx, const graph::Conv& op, ValueId x, ValueId w, ValueId z) {
   const TensorType* type = ctx.type(x);
   if (type == nullptr) return ctx.finish(op, {x, w});
-  const TensorType ones_type{DType::u8, type->shape, QuantParams::per_tensor(1, 0).value(), Layout::plain};
+  const TensorType ones_type{DType::u8, type->shape, QuantParams::per_tensor(1, 0).value(),
+                             Layout::plain};
   const ValueId raw = integer_operand(ctx, x, {0}, 0, "input");
   const ValueId shape = ctx.emit(graph::ShapeOf{}, {x}, "shape");
   const ValueId ones = ctx.typed_value("ones", ones_type);
@@ -115,12 +127,15 @@ Status map_conv_integer(NodeContext& ctx) {
   if (!x_zero) return live_zero_point(ctx, op, ctx.in(0), w, ctx.in(2));
   if (x_zero->size() != 1) return ctx.reject("x_zero_point must have one element");
   const ValueId x = integer_operand(ctx, ctx.in(0), *x_zero, 0, "input");
-  if (ctx.type(x) != nullptr) ctx.decide_type(0, TensorType{DType::s32, Shape(), {}, Layout::plain});
+  if (ctx.type(x) != nullptr)
+    ctx.decide_type(0, TensorType{DType::s32, Shape(), {}, Layout::plain});
   return ctx.finish(op, {x, w});
 }
 
-constexpr MapEntry kOps[] = {
-    {"ConvInteger", map_conv_integer}, {"MatMulInteger", map_matmul_integer}, {"QLinearConv", map_qlinear_conv}, {"QLinearMatMul", map_qlinear_matmul}};
+constexpr MapEntry kOps[] = {{"ConvInteger", map_conv_integer},
+                             {"MatMulInteger", map_matmul_integer},
+                             {"QLinearConv", map_qlinear_conv},
+                             {"QLinearMatMul", map_qlinear_matmul}};
 
 }  // namespace
 

@@ -10,14 +10,15 @@ namespace {
 
 Status map_reshape(NodeContext& ctx) {
   ctx.need_inputs(2, 2);
-  return ctx.finish(graph::Reshape{ctx.flag("allowzero")}, {ctx.in(0), ctx.as_s64(ctx.in(1), "shape")});
+  return ctx.finish(graph::Reshape{ctx.flag("allowzero")},
+                    {ctx.in(0), ctx.as_s64(ctx.in(1), "shape")});
 }
 
 Status map_flatten(NodeContext& ctx) {
   ctx.need_inputs(1, 1);
   std::int64_t axis = ctx.integer("axis", 1);
   const auto rank = ctx.rank(ctx.in(0));
-  if (!rank || axis != *rank) axis = ctx.normalized(axis, rank);     // axis == rank is allowed here
+  if (!rank || axis != *rank) axis = ctx.normalized(axis, rank);  // axis == rank is allowed here
   return ctx.finish(graph::Flatten{axis}, {ctx.in(0)});
 }
 
@@ -40,7 +41,8 @@ Status map_unsqueeze(NodeContext& ctx) {
   auto axes = squeeze_axes(ctx);
   if (!axes) return ctx.refuse("axes that are computed from data");
   if (const auto rank = ctx.rank(ctx.in(0))) {
-    if (*rank + axes->size() > Shape::kMaxRank) return ctx.refuse("a result of more than " + std::to_string(Shape::kMaxRank) + " axes");
+    if (*rank + axes->size() > Shape::kMaxRank)
+      return ctx.refuse("a result of more than " + std::to_string(Shape::kMaxRank) + " axes");
     ctx.normalize(*axes, *rank + static_cast<int>(axes->size()));
   }
   return ctx.finish(graph::Unsqueeze{*axes}, {ctx.in(0)});
@@ -95,7 +97,8 @@ graph::ScatterReduction scatter_reduction(NodeContext& ctx) {
 
 Status map_scatter_elements(NodeContext& ctx) {
   ctx.need_inputs(3, 3);
-  return ctx.finish(graph::ScatterElements{ctx.axis("axis", 0, ctx.in(0)), scatter_reduction(ctx)}, ctx.all_inputs());
+  return ctx.finish(graph::ScatterElements{ctx.axis("axis", 0, ctx.in(0)), scatter_reduction(ctx)},
+                    ctx.all_inputs());
 }
 
 Status map_scatter_nd(NodeContext& ctx) {
@@ -127,7 +130,8 @@ Status map_trilu(NodeContext& ctx) {
 Status map_one_hot(NodeContext& ctx) {
   ctx.need_inputs(3, 3);
   const auto rank = ctx.rank(ctx.in(0));
-  const std::int64_t axis = ctx.normalized(ctx.integer("axis", -1), rank ? std::optional<int>(*rank + 1) : std::nullopt);
+  const std::int64_t axis =
+      ctx.normalized(ctx.integer("axis", -1), rank ? std::optional<int>(*rank + 1) : std::nullopt);
   return ctx.finish(graph::OneHot{axis}, ctx.all_inputs());
 }
 
@@ -135,7 +139,9 @@ Status map_shape_of(NodeContext& ctx) {
   ctx.need_inputs(1, 1);
   graph::ShapeOf op{ctx.integer("start"), ctx.has("end") ? ctx.integer("end") : INT64_MAX};
   if (const auto rank = ctx.rank(ctx.in(0))) {
-    const auto clamp = [&](std::int64_t v) { return std::min<std::int64_t>(std::max<std::int64_t>(v < 0 ? v + *rank : v, 0), *rank); };
+    const auto clamp = [&](std::int64_t v) {
+      return std::min<std::int64_t>(std::max<std::int64_t>(v < 0 ? v + *rank : v, 0), *rank);
+    };
     op.start = clamp(op.start);
     op.end = clamp(op.end) == *rank ? INT64_MAX : clamp(op.end);
   }
@@ -165,7 +171,9 @@ Status map_compress(NodeContext& ctx) {
   const std::int64_t axis = flat ? 0 : ctx.axis("axis", 0, ctx.in(0));
   const ValueId where = ctx.emit(graph::NonZero{}, {ctx.in(1)}, "where");
   const ValueId indices = ctx.emit(graph::Squeeze{{0}}, {where}, "indices");
-  const ValueId x = flat ? ctx.emit(graph::Reshape{}, {ctx.in(0), ctx.ints({-1}, "flat_shape")}, "flat") : ctx.in(0);
+  const ValueId x =
+      flat ? ctx.emit(graph::Reshape{}, {ctx.in(0), ctx.ints({-1}, "flat_shape")}, "flat")
+           : ctx.in(0);
   return ctx.finish(graph::Gather{axis}, {x, indices});
 }
 
@@ -191,7 +199,8 @@ Status map_identity(NodeContext& ctx) {
   const ValueId x = ctx.in(0);
   if (!ctx.graph().is_constant(x) || ctx.failed()) return ctx.finish(graph::Identity{}, {x});
   const graph::Value copy = ctx.graph().value(x);
-  ctx.builder().bind(ctx.output_name(0), ctx.graph().add_constant(ctx.output_name(0), copy.type, copy.constant));
+  ctx.builder().bind(ctx.output_name(0),
+                     ctx.graph().add_constant(ctx.output_name(0), copy.type, copy.constant));
   return ctx.done();
 }
 
@@ -203,10 +212,15 @@ Status map_dropout(NodeContext& ctx) {
   const ValueId x = ctx.in(0);
   if (ctx.in(2) != kNoValue) {
     const auto training = ctx.known_ints(ctx.in(2));
-    const auto ratio = ctx.in(1) == kNoValue ? std::vector<double>{double{ratio_attribute}} : ctx.known_reals(ctx.in(1)).value_or(std::vector<double>());
+    const auto ratio = ctx.in(1) == kNoValue
+                           ? std::vector<double>{double{ratio_attribute}}
+                           : ctx.known_reals(ctx.in(1)).value_or(std::vector<double>());
     const bool off = training && training->size() == 1 && (*training)[0] == 0;
     const bool nothing = ratio.size() == 1 && ratio[0] == 0;
-    if (!off && !nothing) return ctx.refuse("Dropout in training mode: results would not be reproducible; export the model for inference");
+    if (!off && !nothing)
+      return ctx.refuse(
+          "Dropout in training mode: results would not be reproducible; export the model for "
+          "inference");
   }
   if (ctx.wanted(1)) {
     const ValueId shape = ctx.emit(graph::ShapeOf{}, {x}, "mask_shape");
@@ -218,13 +232,32 @@ Status map_dropout(NodeContext& ctx) {
 }
 
 constexpr MapEntry kOps[] = {
-    {"Compress", map_compress}, {"Concat", map_concat}, {"ConstantOfShape", map_constant_of_shape}, {"DepthToSpace", map_depth_to_space},
-    {"Dropout", map_dropout}, {"Expand", map_expand}, {"Flatten", map_flatten}, {"Gather", map_gather},
-    {"GatherElements", map_gather_elements}, {"GatherND", map_gather_nd}, {"Identity", map_identity}, {"NonZero", map_non_zero},
-    {"OneHot", map_one_hot}, {"Range", map_range}, {"Reshape", map_reshape}, {"Scatter", map_scatter_elements},
-    {"ScatterElements", map_scatter_elements}, {"ScatterND", map_scatter_nd}, {"Shape", map_shape_of}, {"Size", map_size_of},
-    {"SpaceToDepth", map_space_to_depth}, {"Squeeze", map_squeeze}, {"Tile", map_tile}, {"Transpose", map_transpose},
-    {"Trilu", map_trilu}, {"Unsqueeze", map_unsqueeze},
+    {"Compress", map_compress},
+    {"Concat", map_concat},
+    {"ConstantOfShape", map_constant_of_shape},
+    {"DepthToSpace", map_depth_to_space},
+    {"Dropout", map_dropout},
+    {"Expand", map_expand},
+    {"Flatten", map_flatten},
+    {"Gather", map_gather},
+    {"GatherElements", map_gather_elements},
+    {"GatherND", map_gather_nd},
+    {"Identity", map_identity},
+    {"NonZero", map_non_zero},
+    {"OneHot", map_one_hot},
+    {"Range", map_range},
+    {"Reshape", map_reshape},
+    {"Scatter", map_scatter_elements},
+    {"ScatterElements", map_scatter_elements},
+    {"ScatterND", map_scatter_nd},
+    {"Shape", map_shape_of},
+    {"Size", map_size_of},
+    {"SpaceToDepth", map_space_to_depth},
+    {"Squeeze", map_squeeze},
+    {"Tile", map_tile},
+    {"Transpose", map_transpose},
+    {"Trilu", map_trilu},
+    {"Unsqueeze", map_unsqueeze},
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Constant, Slice, Split, Pad: operators whose numbers moved from attributes to inputs over the opsets.
+// Constant, Slice, Split, Pad: operators whose numbers moved from attributes to inputs over the
+// opsets.
 #include <onnx/onnx_pb.h>
 
 #include "tools/onnx/op_map.h"
@@ -7,7 +8,9 @@ namespace fold8::onnx_io {
 namespace {
 
 Status add_constant(NodeContext& ctx, ConstantData data) {
-  if (!ctx.failed()) ctx.builder().bind(ctx.output_name(0), ctx.builder().add_constant(ctx.output_name(0), std::move(data)));
+  if (!ctx.failed())
+    ctx.builder().bind(ctx.output_name(0),
+                       ctx.builder().add_constant(ctx.output_name(0), std::move(data)));
   return ctx.done();
 }
 
@@ -21,7 +24,8 @@ ConstantData list_data(std::span<const T> values, const Shape& shape) {
 Status map_constant(NodeContext& ctx) {
   ctx.need_inputs(0, 0);
   if (ctx.has("sparse_value")) return ctx.refuse("sparse constants are not supported");
-  if (ctx.has("value_string") || ctx.has("value_strings")) return ctx.refuse("strings are not supported");
+  if (ctx.has("value_string") || ctx.has("value_strings"))
+    return ctx.refuse("strings are not supported");
   if (const onnx::TensorProto* t = ctx.tensor("value")) {
     auto data = read_tensor(*t, ctx.output_name(0), ctx.builder().folder);
     if (!data.ok()) ctx.fail(data.error());
@@ -37,7 +41,8 @@ Status map_constant(NodeContext& ctx) {
   }
   if (ctx.has("value_ints")) {
     const Ints v = ctx.integers("value_ints");
-    return add_constant(ctx, list_data<std::int64_t>(v, Shape{static_cast<std::int64_t>(v.size())}));
+    return add_constant(ctx,
+                        list_data<std::int64_t>(v, Shape{static_cast<std::int64_t>(v.size())}));
   }
   if (ctx.has("value_floats")) {
     const auto v = ctx.reals("value_floats");
@@ -62,17 +67,21 @@ Status map_slice(NodeContext& ctx) {
   ValueId axes = ctx.ints_operand(3, "axes");
   if (starts == kNoValue || ends == kNoValue) return ctx.reject("starts or ends are missing");
   if (axes != kNoValue) axes = normalized_axes(ctx, axes);
-  return ctx.finish(graph::Slice{}, {ctx.in(0), starts, ends, axes, ctx.as_s64(ctx.in(4), "steps")});
+  return ctx.finish(graph::Slice{},
+                    {ctx.in(0), starts, ends, axes, ctx.as_s64(ctx.in(4), "steps")});
 }
 
 // Equal parts, the last one smaller, as opset 18 counts them. nullopt: the extent is not known.
 std::optional<Ints> equal_parts(NodeContext& ctx, std::int64_t axis, std::int64_t parts) {
   const TensorType* t = ctx.type(ctx.in(0));
-  if (t == nullptr || axis < 0 || axis >= t->shape.rank() || !t->shape[static_cast<int>(axis)].known()) return std::nullopt;
+  if (t == nullptr || axis < 0 || axis >= t->shape.rank() ||
+      !t->shape[static_cast<int>(axis)].known())
+    return std::nullopt;
   const std::int64_t extent = t->shape.extent(static_cast<int>(axis));
   const std::int64_t each = (extent + parts - 1) / parts;
   Ints sizes;
-  for (std::int64_t i = 0; i < parts; ++i) sizes.push_back(std::max<std::int64_t>(std::min(each, extent - i * each), 0));
+  for (std::int64_t i = 0; i < parts; ++i)
+    sizes.push_back(std::max<std::int64_t>(std::min(each, extent - i * each), 0));
   return sizes;
 }
 
@@ -84,7 +93,8 @@ Status map_split(NodeContext& ctx) {
   const std::int64_t parts = ctx.outputs();
   if (parts == 0) return ctx.reject("has no outputs");
   if (const std::int64_t n = ctx.integer("num_outputs", parts); n != parts)
-    return ctx.reject("num_outputs is " + std::to_string(n) + ", the node has " + std::to_string(parts) + " outputs");
+    return ctx.reject("num_outputs is " + std::to_string(n) + ", the node has " +
+                      std::to_string(parts) + " outputs");
   ValueId sizes = ctx.in(1);
   if (sizes != kNoValue) {
     if (const auto known = ctx.known_ints(sizes)) {
@@ -95,7 +105,8 @@ Status map_split(NodeContext& ctx) {
     op.sizes = equal_parts(ctx, op.axis, parts).value_or(Ints());
   }
   if (!op.sizes.empty() && static_cast<std::int64_t>(op.sizes.size()) != parts)
-    return ctx.reject("has " + std::to_string(op.sizes.size()) + " sizes for " + std::to_string(parts) + " outputs");
+    return ctx.reject("has " + std::to_string(op.sizes.size()) + " sizes for " +
+                      std::to_string(parts) + " outputs");
   return ctx.finish(op, {ctx.in(0), ctx.as_s64(sizes, "sizes")}, ctx.outputs());
 }
 
@@ -103,20 +114,26 @@ Status map_pad(NodeContext& ctx) {
   ctx.need_inputs(1, 4);
   const std::string mode = ctx.text("mode", "constant");
   graph::Pad op;
-  if (mode == "reflect") op.mode = graph::Pad::Mode::reflect;
-  else if (mode == "edge") op.mode = graph::Pad::Mode::edge;
-  else if (mode == "wrap") op.mode = graph::Pad::Mode::wrap;
-  else if (mode != "constant") return ctx.reject("mode='" + mode + "' is unknown");
+  if (mode == "reflect")
+    op.mode = graph::Pad::Mode::reflect;
+  else if (mode == "edge")
+    op.mode = graph::Pad::Mode::edge;
+  else if (mode == "wrap")
+    op.mode = graph::Pad::Mode::wrap;
+  else if (mode != "constant")
+    return ctx.reject("mode='" + mode + "' is unknown");
   const ValueId pads = ctx.ints_operand(1, "pads");
   if (pads == kNoValue) return ctx.reject("pads are missing");
   ValueId value = ctx.in(2);
-  if (ctx.opset() < 11 && ctx.real("value") != 0) value = ctx.scalar_like(ctx.in(0), ctx.real("value"), "value");
+  if (ctx.opset() < 11 && ctx.real("value") != 0)
+    value = ctx.scalar_like(ctx.in(0), ctx.real("value"), "value");
   if (ctx.empty_constant(value) || op.mode != graph::Pad::Mode::constant) value = kNoValue;
   const ValueId axes = ctx.in(3) == kNoValue ? kNoValue : normalized_axes(ctx, ctx.in(3));
   return ctx.finish(op, {ctx.in(0), pads, value, axes});
 }
 
-constexpr MapEntry kOps[] = {{"Constant", map_constant}, {"Pad", map_pad}, {"Slice", map_slice}, {"Split", map_split}};
+constexpr MapEntry kOps[] = {
+    {"Constant", map_constant}, {"Pad", map_pad}, {"Slice", map_slice}, {"Split", map_split}};
 
 }  // namespace
 

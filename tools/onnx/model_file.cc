@@ -14,14 +14,19 @@
 
 namespace fold8::onnx_io {
 
-Status parse_model(const void* data, std::size_t bytes, const std::string& what, onnx::ModelProto& out) {
+Status parse_model(const void* data, std::size_t bytes, const std::string& what,
+                   onnx::ModelProto& out) {
   if (bytes == 0) return invalid_model(what + ": the file is empty");
-  if (bytes > INT_MAX) return invalid_model(what + ": larger than 2 GiB, where protobuf ends; store the weights as external data");
+  if (bytes > INT_MAX)
+    return invalid_model(
+        what + ": larger than 2 GiB, where protobuf ends; store the weights as external data");
   google::protobuf::io::ArrayInputStream stream(data, static_cast<int>(bytes));
   google::protobuf::io::CodedInputStream coded(&stream);
   coded.SetTotalBytesLimit(INT_MAX);
   if (!out.ParseFromCodedStream(&coded) || !coded.ConsumedEntireMessage())
-    return invalid_model(what + ": no readable ONNX model (cut short, damaged, another format, or nested too deeply)");
+    return invalid_model(
+        what +
+        ": no readable ONNX model (cut short, damaged, another format, or nested too deeply)");
   if (!out.has_graph()) return invalid_model(what + ": no ONNX model: it holds no graph");
   return ok_status();
 }
@@ -37,7 +42,8 @@ Result<std::string> read_whole_file(const std::string& path, std::size_t limit) 
   } else if (!S_ISREG(info.st_mode)) {
     status = io_error("'" + path + "' is no regular file");
   } else if (static_cast<std::uint64_t>(info.st_size) > limit) {
-    status = invalid_model("'" + path + "' has " + std::to_string(info.st_size) + " bytes, at most " + std::to_string(limit) + " can be read");
+    status = invalid_model("'" + path + "' has " + std::to_string(info.st_size) +
+                           " bytes, at most " + std::to_string(limit) + " can be read");
   } else {
     bytes.resize(static_cast<std::size_t>(info.st_size));
     std::size_t done = 0;

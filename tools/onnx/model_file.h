@@ -12,8 +12,10 @@ class TensorProto;
 
 namespace fold8::onnx_io {
 
-// `what` is how errors call the source (a path). Sub-messages nested deeper than protobuf's limit (100) are an error.
-Status parse_model(const void* data, std::size_t bytes, const std::string& what, onnx::ModelProto& out);
+// `what` is how errors call the source (a path). Sub-messages nested deeper than protobuf's limit
+// (100) are an error.
+Status parse_model(const void* data, std::size_t bytes, const std::string& what,
+                   onnx::ModelProto& out);
 Status read_model(const std::string& path, onnx::ModelProto& out);
 
 // The folder a model's external data may lie in: where the model itself lies.

@@ -8,14 +8,16 @@
 namespace fold8::onnx_io {
 namespace {
 
-constexpr int kGiven = -1;      // made by no node: an input or an initializer
+constexpr int kGiven = -1;  // made by no node: an input or an initializer
 
 std::string label(const onnx::NodeProto& n) {
   const std::string name = !n.name().empty() ? n.name() : n.output_size() > 0 ? n.output(0) : "";
   return "'" + name + "' (" + n.op_type() + ")";
 }
 
-std::string made_by(const onnx::NodeProto& n) { return n.output_size() > 0 ? " making '" + n.output(0) + "'" : ""; }
+std::string made_by(const onnx::NodeProto& n) {
+  return n.output_size() > 0 ? " making '" + n.output(0) + "'" : "";
+}
 
 class Orderer {
  public:
@@ -31,17 +33,20 @@ class Orderer {
   Status find_producers() {
     for (const auto& t : g_.initializer()) {
       if (t.name().empty()) return invalid_model("an initializer has no name");
-      if (!producer_.emplace(t.name(), kGiven).second) return invalid_model("two initializers are named '" + t.name() + "': it is defined twice");
+      if (!producer_.emplace(t.name(), kGiven).second)
+        return invalid_model("two initializers are named '" + t.name() + "': it is defined twice");
     }
     std::unordered_set<std::string> inputs;
     for (const auto& i : g_.input()) {
-      if (!inputs.insert(i.name()).second) return invalid_model("graph input '" + i.name() + "' is listed twice");
+      if (!inputs.insert(i.name()).second)
+        return invalid_model("graph input '" + i.name() + "' is listed twice");
       producer_.emplace(i.name(), kGiven);
     }
     for (int n = 0; n < g_.node_size(); ++n)
       for (const auto& name : g_.node(n).output())
         if (!name.empty() && !producer_.emplace(name, n).second)
-          return invalid_model("tensor '" + name + "' is made twice: node " + label(g_.node(n)) + " makes it, and it is already defined elsewhere");
+          return invalid_model("tensor '" + name + "' is made twice: node " + label(g_.node(n)) +
+                               " makes it, and it is already defined elsewhere");
     return ok_status();
   }
 
@@ -49,9 +54,11 @@ class Orderer {
     for (const auto& n : g_.node())
       for (const auto& name : n.input())
         if (!name.empty() && producer_.count(name) == 0)
-          return invalid_model("node " + label(n) + " reads tensor '" + name + "', which nothing makes");
+          return invalid_model("node " + label(n) + " reads tensor '" + name +
+                               "', which nothing makes");
     for (const auto& o : g_.output())
-      if (producer_.count(o.name()) == 0) return invalid_model("graph output '" + o.name() + "' is made by no node");
+      if (producer_.count(o.name()) == 0)
+        return invalid_model("graph output '" + o.name() + "' is made by no node");
     return ok_status();
   }
 
@@ -85,21 +92,26 @@ class Orderer {
     std::string names;
     int listed = 0;
     for (int n = 0; n < g_.node_size(); ++n)
-      if (waits[static_cast<std::size_t>(n)] != 0 && listed++ < 10) names += (names.empty() ? "" : ", ") + label(g_.node(n)) + made_by(g_.node(n));
-    return invalid_model("the graph has a cycle through (or in front of) the nodes " + names + (listed > 10 ? ", ..." : ""));
+      if (waits[static_cast<std::size_t>(n)] != 0 && listed++ < 10)
+        names += (names.empty() ? "" : ", ") + label(g_.node(n)) + made_by(g_.node(n));
+    return invalid_model("the graph has a cycle through (or in front of) the nodes " + names +
+                         (listed > 10 ? ", ..." : ""));
   }
 
   NodeOrder split_needed(const std::vector<int>& sorted) const {
     std::vector<bool> needed(sorted.size(), false);
     for (const auto& o : g_.output())
-      if (const int p = producer_.at(o.name()); p != kGiven) needed[static_cast<std::size_t>(p)] = true;
+      if (const int p = producer_.at(o.name()); p != kGiven)
+        needed[static_cast<std::size_t>(p)] = true;
     for (auto it = sorted.rbegin(); it != sorted.rend(); ++it) {
       if (!needed[static_cast<std::size_t>(*it)]) continue;
       for (const auto& name : g_.node(*it).input())
-        if (const int p = name.empty() ? kGiven : producer_.at(name); p != kGiven) needed[static_cast<std::size_t>(p)] = true;
+        if (const int p = name.empty() ? kGiven : producer_.at(name); p != kGiven)
+          needed[static_cast<std::size_t>(p)] = true;
     }
     NodeOrder result;
-    for (int n : sorted) (needed[static_cast<std::size_t>(n)] ? result.order : result.unneeded).push_back(n);
+    for (int n : sorted)
+      (needed[static_cast<std::size_t>(n)] ? result.order : result.unneeded).push_back(n);
     return result;
   }
 

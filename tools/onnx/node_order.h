@@ -7,14 +7,16 @@
 
 #include "runtime/core/result.h"
 
-namespace onnx { class GraphProto; }
+namespace onnx {
+class GraphProto;
+}
 
 namespace fold8::onnx_io {
 
 struct NodeOrder {
   // Indices of the nodes some graph output needs, producers first, otherwise in the file's order.
   std::vector<int> order;
-  std::vector<int> unneeded;                             // the others, in the file's order
+  std::vector<int> unneeded;  // the others, in the file's order
 };
 
 // Errors: a tensor made twice, a tensor read or returned that nothing makes, a cycle; all by name.

@@ -1,4 +1,5 @@
-// ONNX files to graphs and back. The only place that sees protobuf. Opset and exporter differences end here.
+// ONNX files to graphs and back. The only place that sees protobuf. Opset and exporter differences
+// end here.
 #pragma once
 
 #include <string>
@@ -9,12 +10,13 @@
 
 namespace fold8::onnx_io {
 
-struct ImportNote {              // something a person should know: a training flag ignored, an unused domain ...
+struct ImportNote {  // something a person should know: a training flag ignored, an unused domain
+                     // ...
   std::string node, message;
 };
 
 struct Imported {
-  graph::Graph graph;            // verified; types inferred where possible
+  graph::Graph graph;  // verified; types inferred where possible
   std::vector<ImportNote> notes;
 };
 
@@ -23,16 +25,16 @@ struct Unsupported {
   std::string node, op, reason;
 };
 
-// Reads a .onnx file; external data only inside the model's own folder. Unsupported operators: one error (Code::unsupported)
-// that lists all of them with node names.
+// Reads a .onnx file; external data only inside the model's own folder. Unsupported operators: one
+// error (Code::unsupported) that lists all of them with node names.
 Result<Imported> import_file(const std::string& path);
 // As import_file, from bytes; `folder` is where external data may lie ("" : none allowed).
 Result<Imported> import_bytes(const std::string& bytes, const std::string& folder);
 // For `fold8 check`: everything that is unsupported, as data (empty: all of it runs).
 Result<std::vector<Unsupported>> find_unsupported(const std::string& path);
 
-// Writes a float graph (or one with Quantize/Dequantize) as plain ONNX, for any runtime. Operators without an ONNX
-// counterpart at the chosen opset are an error naming the node.
+// Writes a float graph (or one with Quantize/Dequantize) as plain ONNX, for any runtime. Operators
+// without an ONNX counterpart at the chosen opset are an error naming the node.
 Status export_file(const graph::Graph& g, const std::string& path);
 
 }  // namespace fold8::onnx_io

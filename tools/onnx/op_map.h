@@ -1,4 +1,5 @@
-// ONNX operators by domain and name: one table per family, one function per operator (or a few that differ in a kind).
+// ONNX operators by domain and name: one table per family, one function per operator (or a few that
+// differ in a kind).
 #pragma once
 
 #include <span>
@@ -9,7 +10,8 @@
 
 namespace fold8::onnx_io {
 
-// Builds what stands for one ONNX node. Ends in NodeContext::finish() or done(), refuse() or reject().
+// Builds what stands for one ONNX node. Ends in NodeContext::finish() or done(), refuse() or
+// reject().
 using MapFn = Status (*)(NodeContext&);
 
 struct MapEntry {
@@ -32,7 +34,8 @@ std::span<const MapEntry> microsoft_ops();
 
 // "" and "ai.onnx" are the same domain; nullptr if there is no such operator.
 MapFn find_map(std::string_view domain, std::string_view op);
-// Why an operator that find_map does not know cannot be had, for those one can say more about than "unknown".
+// Why an operator that find_map does not know cannot be had, for those one can say more about than
+// "unknown".
 std::string why_unsupported(const std::string& domain, const std::string& op);
 
 // ---- shared by several families

@@ -8,7 +8,9 @@
 #include "runtime/core/result.h"
 #include "runtime/core/tensor.h"
 
-namespace onnx { class TensorProto; }
+namespace onnx {
+class TensorProto;
+}
 
 namespace fold8::onnx_io {
 
@@ -18,13 +20,15 @@ struct ConstantData {
   std::shared_ptr<const Buffer> data;
 };
 
-// TensorProto.DataType to DType. Types fold8 has no word for (strings, complex, float8): unsupported. Numbers that
-// are no ONNX type: invalid_model. The message holds the number and `what`.
+// TensorProto.DataType to DType. Types fold8 has no word for (strings, complex, float8):
+// unsupported. Numbers that are no ONNX type: invalid_model. The message holds the number and
+// `what`.
 Result<DType> dtype_from_onnx(std::int32_t type, const std::string& what);
 std::int32_t dtype_to_onnx(DType dtype);
 
-// Checks dims, data type and amount of data before memory is taken; 4-bit elements are spread to one per byte.
-// `name` is how errors call the tensor (its own name may be empty).
-Result<ConstantData> read_tensor(const onnx::TensorProto& tensor, const std::string& name, const std::string& folder);
+// Checks dims, data type and amount of data before memory is taken; 4-bit elements are spread to
+// one per byte. `name` is how errors call the tensor (its own name may be empty).
+Result<ConstantData> read_tensor(const onnx::TensorProto& tensor, const std::string& name,
+                                 const std::string& folder);
 
 }  // namespace fold8::onnx_io

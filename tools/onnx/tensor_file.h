@@ -9,7 +9,7 @@
 namespace fold8::onnx_io {
 
 struct TensorFile {
-  std::string name;                 // may be empty
+  std::string name;  // may be empty
   Tensor tensor;
 };
 

@@ -10,7 +10,9 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json number(const std::optional<double>& v) { return v && std::isfinite(*v) ? Json(*v) : Json(nullptr); }
+Json number(const std::optional<double>& v) {
+  return v && std::isfinite(*v) ? Json(*v) : Json(nullptr);
+}
 
 std::string decibels(const quant::ErrorSummary& e) {
   if (e.exact) return "exact";
@@ -18,11 +20,13 @@ std::string decibels(const quant::ErrorSummary& e) {
 }
 
 Json error_json(const quant::ErrorSummary& e) {
-  return {{"sqnr_db", number(e.sqnr_db)}, {"exact", e.exact}, {"cosine", number(e.cosine)},
-          {"max_abs", number(e.max_abs)}, {"rel_l2", number(e.rel_l2)}, {"bias", number(e.bias)}};
+  return {{"sqnr_db", number(e.sqnr_db)}, {"exact", e.exact},
+          {"cosine", number(e.cosine)},   {"max_abs", number(e.max_abs)},
+          {"rel_l2", number(e.rel_l2)},   {"bias", number(e.bias)}};
 }
 
-// Worst first: by own error, layers that cannot be run alone by their accumulated one, exact ones last.
+// Worst first: by own error, layers that cannot be run alone by their accumulated one, exact ones
+// last.
 double badness(const quant::LayerError& l) {
   const quant::ErrorSummary& e = l.own ? *l.own : l.accumulated;
   if (e.exact || !e.sqnr_db) return -1e9;
@@ -30,17 +34,20 @@ double badness(const quant::LayerError& l) {
 }
 
 struct Check {
-  std::string name, failure;            // failure empty: passed
+  std::string name, failure;  // failure empty: passed
 };
 
 std::vector<Check> checks(const Thresholds& t, const Report& r) {
   std::vector<Check> list;
-  const auto add = [&](const std::string& output, const char* what, std::optional<double> limit, std::optional<double> got, bool exact, bool at_least) {
+  const auto add = [&](const std::string& output, const char* what, std::optional<double> limit,
+                       std::optional<double> got, bool exact, bool at_least) {
     if (!limit) return;
     const bool passed = exact || (got && (at_least ? *got >= *limit : *got <= *limit));
     list.push_back({fmt::format("{}: {}", output, what),
-                    passed ? "" : fmt::format("output '{}': {} is {}, {} {:g} asked for", output, what, got ? fmt::format("{:.4g}", *got) : "undefined",
-                                              at_least ? "at least" : "at most", *limit)});
+                    passed ? ""
+                           : fmt::format("output '{}': {} is {}, {} {:g} asked for", output, what,
+                                         got ? fmt::format("{:.4g}", *got) : "undefined",
+                                         at_least ? "at least" : "at most", *limit)});
   };
   for (const auto& o : r.comparison.outputs) {
     add(o.name, "SQNR (dB)", t.min_sqnr_db, o.error.sqnr_db, o.error.exact, true);
@@ -55,11 +62,20 @@ std::string escaped(const std::string& s) {
   std::string out;
   for (char c : s) {
     switch (c) {
-      case '<': out += "&lt;"; break;
-      case '>': out += "&gt;"; break;
-      case '&': out += "&amp;"; break;
-      case '"': out += "&quot;"; break;
-      default: out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
+      case '<':
+        out += "&lt;";
+        break;
+      case '>':
+        out += "&gt;";
+        break;
+      case '&':
+        out += "&amp;";
+        break;
+      case '"':
+        out += "&quot;";
+        break;
+      default:
+        out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
     }
   }
   return out;
@@ -73,37 +89,59 @@ void judge(const Thresholds& thresholds, Report& report) {
 }
 
 std::string terminal_text(const Report& r, std::size_t worst_layers) {
-  std::string out = fmt::format("{} against {}: {} samples, target {}, engine {}\n", r.other_path, r.reference_path, r.comparison.samples, r.target, r.engine);
-  out += fmt::format("int8_mac_share {}   int8_attention_share {}\n", r.int8_mac_share ? fmt::format("{:.3f}", *r.int8_mac_share) : "-",
+  std::string out = fmt::format("{} against {}: {} samples, target {}, engine {}\n", r.other_path,
+                                r.reference_path, r.comparison.samples, r.target, r.engine);
+  out += fmt::format("int8_mac_share {}   int8_attention_share {}\n",
+                     r.int8_mac_share ? fmt::format("{:.3f}", *r.int8_mac_share) : "-",
                      r.int8_attention_share ? fmt::format("{:.3f}", *r.int8_attention_share) : "-");
-  if (r.accuracy) out += fmt::format("accuracy: {:.2f} % reference, {:.2f} % other ({} labels)\n", r.accuracy->reference * 100, r.accuracy->other * 100, r.accuracy->samples);
-  out += fmt::format("\n{:<40} {:>8} {:>9} {:>11} {:>9} {:>7} {:>7}\n", "output", "SQNR dB", "cosine", "max error", "rel L2", "top-1", "top-5");
+  if (r.accuracy)
+    out += fmt::format("accuracy: {:.2f} % reference, {:.2f} % other ({} labels)\n",
+                       r.accuracy->reference * 100, r.accuracy->other * 100, r.accuracy->samples);
+  out += fmt::format("\n{:<40} {:>8} {:>9} {:>11} {:>9} {:>7} {:>7}\n", "output", "SQNR dB",
+                     "cosine", "max error", "rel L2", "top-1", "top-5");
   for (const auto& o : r.comparison.outputs)
-    out += fmt::format("{:<40} {:>8} {:>9} {:>11.4g} {:>9} {:>7} {:>7}\n", o.name, decibels(o.error), o.error.cosine ? fmt::format("{:.6f}", *o.error.cosine) : "-",
-                       o.error.max_abs, o.error.rel_l2 ? fmt::format("{:.2e}", *o.error.rel_l2) : "-", o.top1 ? fmt::format("{:.3f}", *o.top1) : "-",
-                       o.top5 ? fmt::format("{:.3f}", *o.top5) : "-");
+    out +=
+        fmt::format("{:<40} {:>8} {:>9} {:>11.4g} {:>9} {:>7} {:>7}\n", o.name, decibels(o.error),
+                    o.error.cosine ? fmt::format("{:.6f}", *o.error.cosine) : "-", o.error.max_abs,
+                    o.error.rel_l2 ? fmt::format("{:.2e}", *o.error.rel_l2) : "-",
+                    o.top1 ? fmt::format("{:.3f}", *o.top1) : "-",
+                    o.top5 ? fmt::format("{:.3f}", *o.top5) : "-");
   std::vector<const quant::LayerError*> layers;
   for (const auto& l : r.comparison.layers) layers.push_back(&l);
-  std::stable_sort(layers.begin(), layers.end(), [](auto* a, auto* b) { return badness(*a) > badness(*b); });
+  std::stable_sort(layers.begin(), layers.end(),
+                   [](auto* a, auto* b) { return badness(*a) > badness(*b); });
   if (!layers.empty()) {
-    out += fmt::format("\n{} of {} layers, largest own error first\n", std::min(worst_layers, layers.size()), layers.size());
-    out += fmt::format("{:>8} {:>8} {:>9} {:>6} {:<5} {:<16} {}\n", "own dB", "accum dB", "clipped", "codes", "type", "operator", "tensor");
+    out += fmt::format("\n{} of {} layers, largest own error first\n",
+                       std::min(worst_layers, layers.size()), layers.size());
+    out += fmt::format("{:>8} {:>8} {:>9} {:>6} {:<5} {:<16} {}\n", "own dB", "accum dB", "clipped",
+                       "codes", "type", "operator", "tensor");
   }
   for (std::size_t i = 0; i < std::min(worst_layers, layers.size()); ++i) {
     const auto& l = *layers[i];
-    out += fmt::format("{:>8} {:>8} {:>9} {:>6} {:<5} {:<16} {}\n", l.own ? decibels(*l.own) : "?", decibels(l.accumulated),
-                       l.clipped ? fmt::format("{:.3f} %", *l.clipped * 100) : "-", l.codes_used ? std::to_string(*l.codes_used) : "-", l.int8 ? "int8" : "float", l.op, l.name);
+    out += fmt::format("{:>8} {:>8} {:>9} {:>6} {:<5} {:<16} {}\n", l.own ? decibels(*l.own) : "?",
+                       decibels(l.accumulated),
+                       l.clipped ? fmt::format("{:.3f} %", *l.clipped * 100) : "-",
+                       l.codes_used ? std::to_string(*l.codes_used) : "-",
+                       l.int8 ? "int8" : "float", l.op, l.name);
   }
   for (const std::string& m : r.missed) out += "MISSED: " + m + "\n";
   return out;
 }
 
 Json to_json(const Report& r) {
-  Json j{{"schema", "fold8.report/1"}, {"reference", r.reference_path}, {"other", r.other_path}, {"target", r.target}, {"engine", r.engine},
-         {"cpu", r.cpu}, {"samples", r.comparison.samples}};
+  Json j{{"schema", "fold8.report/1"},
+         {"reference", r.reference_path},
+         {"other", r.other_path},
+         {"target", r.target},
+         {"engine", r.engine},
+         {"cpu", r.cpu},
+         {"samples", r.comparison.samples}};
   j["int8_mac_share"] = number(r.int8_mac_share);
   j["int8_attention_share"] = number(r.int8_attention_share);
-  if (r.accuracy) j["accuracy"] = {{"reference", r.accuracy->reference}, {"other", r.accuracy->other}, {"samples", r.accuracy->samples}};
+  if (r.accuracy)
+    j["accuracy"] = {{"reference", r.accuracy->reference},
+                     {"other", r.accuracy->other},
+                     {"samples", r.accuracy->samples}};
   j["outputs"] = Json::array();
   for (const auto& o : r.comparison.outputs) {
     Json e{{"name", o.name}};
@@ -115,7 +153,8 @@ Json to_json(const Report& r) {
   }
   j["layers"] = Json::array();
   for (const auto& l : r.comparison.layers) {
-    Json e{{"name", l.name}, {"node", l.node}, {"op", l.op}, {"int8", l.int8}, {"inside", l.inside}};
+    Json e{
+        {"name", l.name}, {"node", l.node}, {"op", l.op}, {"int8", l.int8}, {"inside", l.inside}};
     e["own"] = l.own ? error_json(*l.own) : Json{{"sqnr_db", nullptr}, {"why", l.own_missing}};
     e["accumulated"] = error_json(l.accumulated);
     e["clipped"] = number(l.clipped);
@@ -129,11 +168,18 @@ Json to_json(const Report& r) {
 
 std::string junit_xml(const Report& r, const Thresholds& thresholds) {
   const auto list = checks(thresholds, r);
-  const auto failures = std::count_if(list.begin(), list.end(), [](const Check& c) { return !c.failure.empty(); });
-  std::string out = fmt::format("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"fold8 report\" tests=\"{}\" failures=\"{}\">\n", list.size(), failures);
+  const auto failures =
+      std::count_if(list.begin(), list.end(), [](const Check& c) { return !c.failure.empty(); });
+  std::string out = fmt::format(
+      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"fold8 report\" tests=\"{}\" "
+      "failures=\"{}\">\n",
+      list.size(), failures);
   for (const Check& c : list) {
-    out += fmt::format("  <testcase classname=\"{}\" name=\"{}\"", escaped(r.other_path), escaped(c.name));
-    out += c.failure.empty() ? "/>\n" : fmt::format("><failure message=\"{}\"/></testcase>\n", escaped(c.failure));
+    out += fmt::format("  <testcase classname=\"{}\" name=\"{}\"", escaped(r.other_path),
+                       escaped(c.name));
+    out += c.failure.empty()
+               ? "/>\n"
+               : fmt::format("><failure message=\"{}\"/></testcase>\n", escaped(c.failure));
   }
   return out + "</testsuite>\n";
 }

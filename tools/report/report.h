@@ -1,4 +1,5 @@
-// A comparison of two models as a terminal table and as JSON, and the thresholds that make a test of it.
+// A comparison of two models as a terminal table and as JSON, and the thresholds that make a test
+// of it.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -14,7 +15,7 @@ struct Thresholds {
   std::optional<double> min_sqnr_db, min_cosine, min_top1, max_abs;
 };
 
-struct Accuracy {                       // against labels, if there are any
+struct Accuracy {  // against labels, if there are any
   double reference = 0, other = 0;
   std::size_t samples = 0;
 };
@@ -24,7 +25,7 @@ struct Report {
   quant::Comparison comparison;
   std::optional<double> int8_mac_share, int8_attention_share;
   std::optional<Accuracy> accuracy;
-  std::vector<std::string> missed;      // thresholds that were not reached, in words
+  std::vector<std::string> missed;  // thresholds that were not reached, in words
 };
 
 // Fills `missed`.

@@ -1,4 +1,5 @@
-// The plain references as a selectable target: any bug report can be rerun with FOLD8_TARGET=reference.
+// The plain references as a selectable target: any bug report can be rerun with
+// FOLD8_TARGET=reference.
 #include "runtime/kernels/kernel_table.h"
 
 namespace fold8::kernels::reference {
