@@ -32,8 +32,9 @@ class Converter {
     if (options_.float_only) {
       for (graph::NodeId n = 0; n < float_graph.node_count(); ++n)
         if (is_linear_layer(float_graph, float_graph.node(n)))
-          summary_.float_layers.push_back(
-              {float_graph.node(n).name, graph::display_name(float_graph.node(n).op), "--float"});
+          summary_.float_layers.push_back({float_graph.node(n).name,
+                                           graph::display_name(float_graph.node(n).op),
+                                           "compiled without quantizing"});
       return finish(std::move(float_graph));
     }
     FOLD8_TRY(float_model_, exec::Model::from_graph(std::move(float_graph)));

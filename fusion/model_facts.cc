@@ -62,6 +62,9 @@ std::vector<Tensor> made_up_inputs(const Graph& g) {
     Shape s = g.type(v).shape;
     for (int i = 0; i < s.rank(); ++i)
       if (!s[i].known()) s[i] = Dim(i == 0 ? 1 : s.rank() >= 4 && i >= 2 ? 64 : 16);
+    constexpr std::int64_t kMost = std::int64_t{1}
+                                   << 26;  // elements; larger inputs are not made up
+    if (s.elements().value_or(kMost + 1) > kMost) return {};
     inputs.emplace_back(g.type(v).dtype, s);
   }
   return inputs;
@@ -88,13 +91,17 @@ Result<MacShares> mac_shares(std::shared_ptr<const exec::Model> model,
     FOLD8_TRY(inputs, samples->sample(0));
   } else {
     inputs = made_up_inputs(g);
+    if (inputs.size() != g.inputs.size()) return MacShares{};
   }
   FOLD8_TRY(auto session, exec::Session::create(model));
   session->enable_profile(true);
   std::vector<TensorView> views;
   for (const Tensor& t : inputs) views.push_back(t.view());
   if (const Status s = session->run(views); !s.ok())
-    return real ? Result<MacShares>(s.error()) : Result<MacShares>(MacShares{});
+    // A made-up sample may not suit the model; but what no sample could change is worth an error
+    // now.
+    return real || s.error().code == Code::unsupported ? Result<MacShares>(s.error())
+                                                       : Result<MacShares>(MacShares{});
   double linear = 0, linear_int8 = 0, attention = 0, attention_int8 = 0;
   for (const exec::StepProfile& p : session->profile()) {
     const Node& n = g.node(p.node);

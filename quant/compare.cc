@@ -235,15 +235,16 @@ class Comparer {
     for (std::size_t p = 0; p < pairs_.size(); ++p) {
       const TensorView &x = a_->outputs()[pairs_[p].first], &y = b_->outputs()[pairs_[p].second];
       const std::string& name = a.value(a.outputs[pairs_[p].first]).name;
-      auto u = plain_f32(x, a.type(a.outputs[pairs_[p].first])),
-           v = plain_f32(y, b.type(b.outputs[pairs_[p].second]));
+      const auto u = output_as_f32(x, a.type(a.outputs[pairs_[p].first])),
+                 v = output_as_f32(y, b.type(b.outputs[pairs_[p].second]));
       if (!u || !v) continue;
       if (!(x.shape == y.shape))
         return at_sample(
             invalid_model("shapes differ: " + to_string(x.shape) + " and " + to_string(y.shape)),
             name);
       if (const Status s = meters_[p].add(*u, *v); !s.ok()) return at_sample(s.error(), name);
-      if (x.shape.rank() == 2) classes_[p].add(*u, *v, static_cast<std::size_t>(x.shape.extent(1)));
+      if (x.dtype == DType::f32 && x.shape.rank() == 2)
+        classes_[p].add(*u, *v, static_cast<std::size_t>(x.shape.extent(1)));
     }
     return ok_status();
   }

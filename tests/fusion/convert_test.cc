@@ -151,7 +151,7 @@ TEST(Convert, FloatOnlyNeedsNoSamples) {
     EXPECT_FALSE(is_quantizable(c.graph.type(v).dtype));
   EXPECT_EQ(c.graph.metadata.at("fold8.kind"), "float");
   EXPECT_EQ(c.summary.float_layers.size(), 3u);
-  EXPECT_EQ(c.summary.float_layers[0].why, "--float");
+  EXPECT_EQ(c.summary.float_layers[0].why, "compiled without quantizing");
   EXPECT_THAT(c.summary.quantized_layers, IsEmpty());
   EXPECT_EQ(c.summary.int8_mac_share, 0.0);
   EXPECT_EQ(count_ops(c.graph, "batch_norm") + count_ops(c.graph, "affine"), 0);
@@ -161,7 +161,7 @@ TEST(Convert, WithoutSamples) {
   const auto refused = convert(parsed(kCnn), nullptr, {});
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, Code::invalid_argument);
-  for (const char* words : {"calibration data", "--float", "--activations dynamic"})
+  for (const char* words : {"calibration data", "compiled without quantizing", "--activations dynamic"})
     EXPECT_THAT(refused.error().message, HasSubstr(words));
   ConvertOptions options;
   options.quantize.activations = Activations::dynamic;

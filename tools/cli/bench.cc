@@ -289,7 +289,8 @@ Command add_bench(CLI::App& app) {
       ->capture_default_str();
   app.add_option("--threads", args->threads,
                  "Threads of a session (0: all CPUs this process may use)")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(CLI::Range(0, 1024));
   app.add_option("--sessions", args->sessions, "Sessions at once")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();

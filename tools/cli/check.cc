@@ -4,6 +4,7 @@
 #include <map>
 
 #include "fusion/model_facts.h"
+#include "fusion/pipeline.h"
 #include "tools/cli/common.h"
 #include "tools/cli/facts_json.h"
 #include "tools/onnx/onnx.h"
@@ -35,7 +36,10 @@ Result<int> check(const Args& args) {
   for (const auto& note : imported.notes)
     out << fmt::format("note         {}: {}\n", note.node, note.message);
   FOLD8_TRY(const auto folded, fusion::fold(std::move(imported.graph)));
-  const graph::Graph& g = folded.graph;
+  graph::Graph lowered = folded.graph;
+  FOLD8_TRY(const auto tally,
+            fusion::run(fusion::stage("lower"), lowered));  // layers the file brings as INT8
+  const graph::Graph& g = lowered;
   std::map<std::string, int> counts;
   std::vector<std::string> int8;
   for (graph::NodeId n = 0; n < g.node_count(); ++n) {
@@ -47,6 +51,8 @@ Result<int> check(const Args& args) {
   out << fmt::format("runs         {}: {} operators after folding\n", args.model, g.live_nodes());
   out << fmt::format("INT8         {} layers with constant weights\n", int8.size());
   out << fmt::format("BatchNorm    {} left\n", folded.batch_norms_left);
+  for (const auto& d : tally.declined)
+    out << fmt::format("declined     {} at {}: {}\n", d.pass, d.node, d.why);
   for (const auto& d : folded.declined)
     out << fmt::format("declined     {} at {}: {}\n", d.pass, d.node, d.why);
   for (const auto& [op, n] : counts) out << fmt::format("  {:5} {}\n", n, op);

@@ -153,7 +153,8 @@ Command add_convert(CLI::App& app) {
                  "NAME:mean=..,std=..,layout=nhwc,dtype=u8 becomes part of the model");
   app.add_flag("--no-search", args->no_search, "Do not try remedies where INT8 is poor");
   app.add_option("--threads", args->threads, "Threads (0: all CPUs this process may use)")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(CLI::Range(0, 1024));
   app.add_option("--json", args->json, "Write the summary as JSON (- for standard output)");
   return [args] { return convert_model(*args); };
 }

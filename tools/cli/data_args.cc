@@ -32,6 +32,21 @@ Status parse_size(const std::string& text, data::PictureOptions& picture) {
   return ok_status();
 }
 
+// A size that the model's own, fixed one overrules would be ignored in silence.
+Status check_size(const data::PictureOptions& picture, const graph::Graph& g) {
+  if (picture.height == 0 || g.inputs.size() != 1) return ok_status();
+  const Shape& s = g.type(g.inputs[0]).shape;
+  if (s.rank() != 4) return ok_status();
+  const int rows = picture.channels_last ? 1 : 2;
+  if ((s[rows].known() && s[rows].value() != picture.height) ||
+      (s[rows + 1].known() && s[rows + 1].value() != picture.width))
+    return invalid_argument("--size " + std::to_string(picture.height) + "x" +
+                            std::to_string(picture.width) + ": the model's input '" +
+                            g.value(g.inputs[0]).name + "' is " + to_string(s, g.symbols) +
+                            "; leave --size out");
+  return ok_status();
+}
+
 }  // namespace
 
 void add_data_options(CLI::App& app, DataArgs& o, const std::string& flag, const std::string& help,
@@ -63,6 +78,7 @@ Result<OpenedData> open_data(const DataArgs& args, const graph::Graph& g) {
     return invalid_argument("--layout " + args.layout + ": expected nchw or nhwc");
   o.picture.channels_last = args.layout == "nhwc";
   FOLD8_CHECK_OK(parse_size(args.size, o.picture));
+  FOLD8_CHECK_OK(check_size(o.picture, g));
   OpenedData opened;
   FOLD8_TRY(opened.all, data::open_samples(o, g));
   opened.source = std::make_unique<AtMost>(*opened.all, args.max_samples);

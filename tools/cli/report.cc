@@ -70,9 +70,16 @@ Result<double> accuracy_of(std::shared_ptr<const exec::Model> model, quant::Samp
           std::max_element(scores.begin() + static_cast<std::ptrdiff_t>(b),
                            scores.begin() + static_cast<std::ptrdiff_t>(b + classes)) -
           scores.begin() - static_cast<std::ptrdiff_t>(b);
+      if (labels[seen] < 0 || labels[seen] >= static_cast<std::int64_t>(classes))
+        return invalid_model("--labels: label " + std::to_string(seen) + " is " +
+                             std::to_string(labels[seen]) + ", the model has classes 0 to " +
+                             std::to_string(classes - 1));
       right += best == labels[seen];
     }
   }
+  if (seen != labels.size())
+    return invalid_model("--labels has " + std::to_string(labels.size()) + " labels for " +
+                         std::to_string(seen) + " samples");
   return seen ? static_cast<double>(right) / static_cast<double>(seen) : 0.0;
 }
 
@@ -92,10 +99,6 @@ Result<int> report_models(const Args& args) {
   r.target = other->target().name;
   r.engine = "fold8";
   r.cpu = kernels::cpu_brand();
-  FOLD8_TRY(r.comparison, quant::compare(reference, other, *samples, options));
-  FOLD8_TRY(const fusion::MacShares shares, fusion::mac_shares(other, samples.source.get()));
-  r.int8_mac_share = shares.linear;
-  r.int8_attention_share = shares.attention;
   if (!args.labels.empty()) {
     FOLD8_TRY(const auto labels, read_labels(args.labels));
     report::Accuracy a;
@@ -104,6 +107,10 @@ Result<int> report_models(const Args& args) {
     a.samples = labels.size();
     r.accuracy = a;
   }
+  FOLD8_TRY(r.comparison, quant::compare(reference, other, *samples, options));
+  FOLD8_TRY(const fusion::MacShares shares, fusion::mac_shares(other, samples.source.get()));
+  r.int8_mac_share = shares.linear;
+  r.int8_attention_share = shares.attention;
   report::judge(args.thresholds, r);
   if (args.json != "-") std::cout << report::terminal_text(r, args.worst);
   if (!args.json.empty()) FOLD8_CHECK_OK(write_json(report::to_json(r), args.json));
@@ -124,15 +131,18 @@ Command add_report(CLI::App& app) {
   app.add_option("--min-sqnr", args->thresholds.min_sqnr_db,
                  "Exit 1 unless every output reaches this SQNR (dB)");
   app.add_option("--min-cosine", args->thresholds.min_cosine,
-                 "Exit 1 unless every output reaches this cosine");
+                 "Exit 1 unless every output reaches this cosine")
+      ->check(CLI::Range(-1.0, 1.0));
   app.add_option("--min-top1", args->thresholds.min_top1,
-                 "Exit 1 unless this share of samples keeps its class (0..1)");
+                 "Exit 1 unless this share of samples keeps its class (0..1)")
+      ->check(CLI::Range(-1.0, 1.0));
   app.add_option("--max-abs", args->thresholds.max_abs, "Exit 1 if an output differs by more");
   app.add_option("--labels", args->labels, "Right classes (.npy of integers): prints accuracy");
   app.add_option("--worst", args->worst, "Layers shown in the table")->capture_default_str();
   app.add_flag("--outputs-only", args->outputs_only, "Skip the layers");
   app.add_option("--threads", args->threads, "Threads (0: all CPUs this process may use)")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(CLI::Range(0, 1024));
   app.add_option("--json", args->json, "Write the report as JSON (- for standard output)");
   app.add_option("--junit", args->junit, "Write the thresholds as JUnit XML");
   return [args] { return report_models(*args); };

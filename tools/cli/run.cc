@@ -96,16 +96,38 @@ Status make_folder(const std::string& path) {
   return ec ? Status(io_error("cannot make folder '" + path + "': " + ec.message())) : ok_status();
 }
 
+// A file for each tensor: no two the same, none longer than file systems take.
+std::vector<std::string> file_names(const std::vector<std::string>& tensors) {
+  constexpr std::size_t kLongest = 200;
+  std::set<std::string> taken;
+  std::vector<std::string> names;
+  for (const std::string& tensor : tensors) {
+    const std::string stem = file_name_of(tensor).substr(0, kLongest);
+    std::string name = stem;
+    for (int i = 2; !taken.insert(name).second; ++i) name = stem + "_" + std::to_string(i);
+    names.push_back(name);
+  }
+  return names;
+}
+
 Status write_results(const Args& args, exec::Session& session, const std::string& folder,
                      const std::vector<graph::ValueId>& dumps) {
   FOLD8_CHECK_OK(make_folder(folder));
   const graph::Graph& g = session.model().graph();
+  std::vector<std::string> tensors;
+  for (graph::ValueId v : g.outputs) tensors.push_back(g.value(v).name);
+  for (const std::string& name : args.dump)
+    if (std::find(tensors.begin(), tensors.end(), name) == tensors.end()) tensors.push_back(name);
+  const std::vector<std::string> files = file_names(tensors);
+  const auto path_of = [&](const std::string& tensor) {
+    const auto at = std::find(tensors.begin(), tensors.end(), tensor) - tensors.begin();
+    return folder + "/" + files[static_cast<std::size_t>(at)] + ".npy";
+  };
   for (std::size_t o = 0; o < g.outputs.size(); ++o)
-    FOLD8_CHECK_OK(data::write_npy(folder + "/" + file_name_of(g.value(g.outputs[o]).name) + ".npy",
-                                   session.outputs()[o]));
+    FOLD8_CHECK_OK(data::write_npy(path_of(tensors[o]), session.outputs()[o]));
   for (std::size_t i = 0; i < dumps.size(); ++i) {
     FOLD8_TRY(const Tensor t, session.value(dumps[i]));
-    FOLD8_CHECK_OK(data::write_npy(folder + "/" + file_name_of(args.dump[i]) + ".npy", t.view()));
+    FOLD8_CHECK_OK(data::write_npy(path_of(args.dump[i]), t.view()));
   }
   return ok_status();
 }
@@ -153,6 +175,8 @@ Result<int> run_model(const Args& args) {
     progress("sample", i + 1, work.count());
   }
   if (args.profile) print_profile(*session);
+  if (args.output_dir.empty() && !args.profile)
+    say(fmt::format("ran {} sample(s); --output-dir DIR keeps the results", work.count()));
   return 0;
 }
 
@@ -170,7 +194,8 @@ Command add_run(CLI::App& app) {
   app.add_option("--dump", args->dump, "Also write this inner tensor (repeatable)");
   app.add_flag("--profile", args->profile, "Time per operator");
   app.add_option("--threads", args->threads, "Threads (0: all CPUs this process may use)")
-      ->capture_default_str();
+      ->capture_default_str()
+      ->check(CLI::Range(0, 1024));
   app.add_option("--engine", args->engine, "fold8 or onednn")->capture_default_str();
   return [args] { return run_model(*args); };
 }

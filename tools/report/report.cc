@@ -50,10 +50,11 @@ std::vector<Check> checks(const Thresholds& t, const Report& r) {
                                          at_least ? "at least" : "at most", *limit)});
   };
   for (const auto& o : r.comparison.outputs) {
+    if (o.error.elements == 0) continue;  // nothing to compare (an empty output)
     add(o.name, "SQNR (dB)", t.min_sqnr_db, o.error.sqnr_db, o.error.exact, true);
     add(o.name, "cosine", t.min_cosine, o.error.cosine, o.error.exact, true);
     add(o.name, "max_abs", t.max_abs, o.error.max_abs, false, false);
-    add(o.name, "top-1 agreement", t.min_top1, o.top1, false, true);
+    if (o.top1) add(o.name, "top-1 agreement", t.min_top1, o.top1, false, true);
   }
   return list;
 }
