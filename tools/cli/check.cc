@@ -35,6 +35,10 @@ Result<int> check(const Args& args) {
   FOLD8_TRY(auto imported, onnx_io::import_file(args.model));
   for (const auto& note : imported.notes)
     out << fmt::format("note         {}: {}\n", note.node, note.message);
+  // Some limits show only once operators are prepared: try the whole model on a made-up sample.
+  fusion::ConvertOptions options;
+  options.float_only = true;
+  FOLD8_TRY(const auto tried, fusion::convert(imported.graph, nullptr, options));
   FOLD8_TRY(const auto folded, fusion::fold(std::move(imported.graph)));
   graph::Graph lowered = folded.graph;
   FOLD8_TRY(const auto tally,

@@ -66,6 +66,18 @@ std::string folder_name(const std::string& description, std::size_t i,
 Result<Work> open_inputs(const Args& args, const graph::Graph& g) {
   Work work;
   const auto named = named_inputs(args.data.data, g);
+  for (const std::string& item : args.data.data) {
+    const std::size_t equals = item.find('=');
+    if (equals == std::string::npos || fs::exists(item)) continue;
+    if (g.find_value(item.substr(0, equals)) == graph::kNoValue ||
+        !g.is_input(g.find_value(item.substr(0, equals)))) {
+      std::string names;
+      for (graph::ValueId v : g.inputs)
+        names += (names.empty() ? "'" : ", '") + g.value(v).name + "'";
+      return invalid_argument("--input " + item + ": the model has no input '" +
+                              item.substr(0, equals) + "', it has " + names);
+    }
+  }
   if (named.empty()) {
     FOLD8_TRY(work.data, open_data(args.data, g));
     std::set<std::string> taken;
