@@ -125,6 +125,9 @@ Result<std::vector<Tensor>> made_up_inputs(const Args& args, const graph::Graph&
   return inputs;
 }
 
+// Tiny models run a million times a second: so many times say enough, and fit in memory.
+constexpr std::size_t kMostRuns = 50000;
+
 struct Samples {
   std::vector<double> wall, cpu;
 };
@@ -138,7 +141,10 @@ double quantile(std::vector<double> v, double q) {
 Status time_session(exec::Session& session, const std::vector<std::vector<TensorView>>& inputs,
                     double seconds, Samples& out) {
   const auto begin = Clock::now();
-  for (std::size_t i = 0; milliseconds_since(begin) < seconds * 1e3 || out.wall.size() < 3; ++i) {
+  for (std::size_t i = 0;
+       (milliseconds_since(begin) < seconds * 1e3 && out.wall.size() < kMostRuns) ||
+       out.wall.size() < 3;
+       ++i) {
     const double cpu = cpu_milliseconds();
     const auto t = Clock::now();
     FOLD8_CHECK_OK(session.run(inputs[i % inputs.size()]));
@@ -246,7 +252,7 @@ Result<int> bench(const Args& args) {
   const std::string target(model->target().name);
   if (args.json != "-") {
     std::cout << fmt::format(
-        "{}: min {:.3f} ms, median {:.3f} ms, p95 {:.3f} ms, {:.1f} runs/s ({} runs, {} thread(s), "
+        "{}: min {:.4g} ms, median {:.4g} ms, p95 {:.4g} ms, {:.1f} runs/s ({} runs, {} thread(s), "
         "{} session(s), target {}, engine {})\n",
         args.model, quantile(all.wall, 0), quantile(all.wall, 0.5), quantile(all.wall, 0.95),
         throughput, all.wall.size(), options.threads, per_session.size(), target, args.engine);

@@ -34,7 +34,8 @@ Result<int> check(const Args& args) {
   }
   FOLD8_TRY(auto imported, onnx_io::import_file(args.model));
   for (const auto& note : imported.notes)
-    out << fmt::format("note         {}: {}\n", note.node, note.message);
+    out << fmt::format("note         {}{}{}\n", note.node, note.node.empty() ? "" : ": ",
+                       note.message);
   // Some limits show only once operators are prepared: try the whole model on a made-up sample.
   fusion::ConvertOptions options;
   options.float_only = true;

@@ -88,6 +88,9 @@ void Progress::operator()(const std::string& stage, std::size_t done, std::size_
 
 void say(const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); }
 void say_warning(const std::string& line) { say("warning: " + line); }
+void say_note(const std::string& node, const std::string& message) {
+  say("note: " + (node.empty() ? "" : node + ": ") + message);
+}
 
 bool is_f8(const std::string& path) {
   return path.size() > 3 && path.substr(path.size() - 3) == ".f8";

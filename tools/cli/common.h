@@ -48,6 +48,7 @@ Status check_paths(const std::vector<std::string>& inputs, const std::vector<std
 
 void say(const std::string& line);  // to stderr
 void say_warning(const std::string& line);
+void say_note(const std::string& node, const std::string& message);  // node may be empty
 
 // A .f8 file as it is; a .onnx file converted in memory to a float model (its Q/DQ evaluated).
 Result<std::shared_ptr<const exec::Model>> load_model(const std::string& path,

@@ -100,7 +100,7 @@ Result<int> convert_model(const Args& args) {
   FOLD8_TRY(const fusion::ConvertOptions options, options_of(args, progress));
   progress("import", 0, 0);
   FOLD8_TRY(auto imported, onnx_io::import_file(args.model));
-  for (const auto& note : imported.notes) say(fmt::format("note: {}: {}", note.node, note.message));
+  for (const auto& note : imported.notes) say_note(note.node, note.message);
   for (const std::string& spec : args.preprocess) {
     FOLD8_TRY(const auto p, data::parse_preprocess(spec));
     FOLD8_CHECK_OK(data::add_preprocess(imported.graph, p));

@@ -14,7 +14,7 @@ struct Args {
 Result<int> fold_model(const Args& args) {
   FOLD8_CHECK_OK(check_paths({args.model}, {args.output, args.json}));
   FOLD8_TRY(auto imported, onnx_io::import_file(args.model));
-  for (const auto& note : imported.notes) say(fmt::format("note: {}: {}", note.node, note.message));
+  for (const auto& note : imported.notes) say_note(note.node, note.message);
   FOLD8_TRY(const auto folded, fusion::fold(std::move(imported.graph)));
   FOLD8_CHECK_OK(onnx_io::export_file(folded.graph, args.output));
   say(fmt::format("{}: {} operators, {} BatchNorm left", args.output, folded.graph.live_nodes(),

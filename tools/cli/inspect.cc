@@ -88,7 +88,10 @@ void print(const Inspected& in, const Args& args) {
       in.facts.quantized_layers.size(), in.facts.float_layers.size(),
       in.facts.int8_mac_share ? fmt::format("{:.3f}", *in.facts.int8_mac_share) : "-",
       in.facts.batch_norms_left);
+  if (args.verify && is_f8(args.model)) std::cout << "  all checksums are right\n";
   if (args.why) {
+    for (const auto& q : in.facts.quantized_layers) std::cout << "  int8     " << q << "\n";
+    if (in.facts.declined.empty()) std::cout << "  nothing was declined\n";
     for (const auto& f : in.facts.float_layers)
       std::cout << fmt::format("  float    {} ({}): {}\n", f.node, f.op, f.why);
     for (const auto& d : in.facts.declined)
