@@ -203,9 +203,18 @@ bool is_quantizable_layer(const Graph& g, const Node& n) {
 
 std::set<std::string> values_to_observe(const Graph& g) {
   std::set<std::string> names;
-  for (NodeId n = 0; n < g.node_count(); ++n)
-    if (!g.node(n).dead && is_quantizable_layer(g, g.node(n)))
-      names.insert(g.value(g.node(n).inputs[0]).name);
+  const std::vector<NodeId> producers = g.producers();
+  for (NodeId n = 0; n < g.node_count(); ++n) {
+    if (g.node(n).dead || !is_quantizable_layer(g, g.node(n))) continue;
+    const ValueId x = g.node(n).inputs[0];
+    names.insert(g.value(x).name);
+    // A standardised input: bad data is reported under the name people know, the graph input's.
+    const NodeId maker = producers[static_cast<std::size_t>(x)];
+    if (maker == graph::kNoNode || !std::holds_alternative<graph::Affine>(g.node(maker).op))
+      continue;
+    const ValueId raw = g.node(maker).inputs[0];
+    if (g.is_input(raw) && g.type(raw).dtype == DType::f32) names.insert(g.value(raw).name);
+  }
   return names;
 }
 
