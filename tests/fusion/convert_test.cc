@@ -161,7 +161,7 @@ TEST(Convert, WithoutSamples) {
   const auto refused = convert(parsed(kCnn), nullptr, {});
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, Code::invalid_argument);
-  for (const char* words : {"calibration data", "compiled without quantizing", "--activations dynamic"})
+  for (const char* words : {"calibration data", "--float", "--activations dynamic"})
     EXPECT_THAT(refused.error().message, HasSubstr(words));
   ConvertOptions options;
   options.quantize.activations = Activations::dynamic;
