@@ -62,7 +62,8 @@ Result<Outcome> merge_apply(const Match& m, Graph& g, const Context&) {
   if (!inner.uniform() && !outer.uniform() && inner.axis != outer.axis) return Outcome{NotMine{}};
   ChannelAffine merged;
   merged.axis = inner.uniform() ? outer.axis : inner.axis;
-  std::size_t channels = std::max(inner.scale.size(), outer.scale.size());
+  std::size_t channels = inner.uniform() ? outer.scale.size() : inner.scale.size();
+  if (channels == 0) return Outcome{NotMine{}};  // statistics over no channels
   if (inner.uniform() && outer.uniform()) {
     // Two plain numbers each: an Affine wants them per channel.
     const Shape& x = g.type(a.node->x).shape;

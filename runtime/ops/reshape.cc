@@ -43,6 +43,7 @@ Result<Shape> reshaped(const Shape& x, std::span<const Dim> wanted, bool allow_z
   Shape y;
   Product rest, whole;
   int hole = -1, holes = 0;
+  bool rest_given = false;  // a -1: distinct from an extent that is merely unknown
   for (Dim d : x.dims()) whole.multiply(d);
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     Dim d = wanted[i];
@@ -56,8 +57,8 @@ Result<Shape> reshaped(const Shape& x, std::span<const Dim> wanted, bool allow_z
       return invalid_model("shape element " + std::to_string(i) + " is " +
                            std::to_string(d.value()));
     if (d.known() && d.value() == -1) {
-      if (hole >= 0 && wanted[static_cast<std::size_t>(hole)].known())
-        return invalid_model("the shape has more than one -1");
+      if (rest_given) return invalid_model("the shape has more than one -1");
+      rest_given = true;
       d = Dim::unknown();
       hole = static_cast<int>(i);
       ++holes;

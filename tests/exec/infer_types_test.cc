@@ -54,5 +54,18 @@ TEST(InferTypes, ErrorsNameTheNode) {
   EXPECT_THAT(s.error().message, HasSubstr("node 'w' (add)"));
 }
 
+TEST(InferTypes, ACopiedUnknownExtentIsNoSecondMinusOne) {
+  graph::Graph good = parsed(R"(
+    x: f32[N,T,8]
+    a = reshape(x, s64{-1,8})
+    y = reshape(a, s64{0,-1})
+    return y
+  )");
+  const Status s = exec::infer_types(good);
+  EXPECT_TRUE(s.ok()) << s.error().message;
+  graph::Graph bad = parsed("x: f32[N,T,8]\ny = reshape(x, s64{-1,-1})\nreturn y\n");
+  EXPECT_FALSE(exec::infer_types(bad).ok());
+}
+
 }  // namespace
 }  // namespace fold8

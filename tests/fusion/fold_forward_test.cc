@@ -2,6 +2,9 @@
 // input quantizer takes.
 #include "fusion/batch_norms.h"
 #include "fusion/passes/passes.h"
+#include "fusion/pipeline.h"
+#include "runtime/exec/model.h"
+#include "runtime/graph/text.h"
 #include "tests/fusion/graph_testing.h"
 
 namespace fold8::fusion {
@@ -131,6 +134,18 @@ TEST(ZScore, AnAffineWithOtherReadersOfTheInputIsNotTheQuantizers) {
   const graph::Graph g =
       parsed("x: f32[n,2]\nz = binary(x, random:f32[2]) kind=mul\ny = relu(x)\nreturn y, z");
   EXPECT_TRUE(input_affines(g).empty());
+}
+
+TEST(MergeAffines, StatisticsOverNoChannelsAreLeftAlone) {
+  auto g = graph::parse(R"(
+x: f32[3,0,8,2]
+h = mul(x, f32[1]{0.5})
+y = batch_norm(h, zeros:f32[0], zeros:f32[0], zeros:f32[0], zeros:f32[0])
+return y
+)");
+  ASSERT_TRUE(g.ok()) << g.error().message;
+  ASSERT_TRUE(exec::infer_types(*g).ok());
+  EXPECT_TRUE(run_stages(float_pipeline(), *g).ok());
 }
 
 }  // namespace
