@@ -24,22 +24,12 @@ class Cutter {
 
   Status node(NodeId id) {
     const Node& n = from_.node(id);
-    std::vector<ValueId> inputs, outputs;
-    for (ValueId v : n.inputs) {
-      if (v == kNoValue) {
-        inputs.push_back(kNoValue);
-        continue;
-      }
-      FOLD8_TRY(const ValueId copy, operand(v));
-      inputs.push_back(copy);
-    }
-    for (ValueId v : n.outputs) outputs.push_back(v == kNoValue ? kNoValue : result(v));
+    FOLD8_TRY(const std::vector<ValueId> outputs, copy(n));
     to.outputs.push_back(outputs[0]);
     if (from_.type(n.outputs[0]).quant &&
         from_.type(n.outputs[0]).quant->granularity() == Granularity::per_token &&
         outputs.size() > 2)
       to.outputs.push_back(outputs[2]);
-    to.add_node(n.op, n.name, std::move(inputs), std::move(outputs));
     return ok_status();
   }
 
@@ -117,18 +107,25 @@ class Cutter {
   }
 
   Result<ValueId> through(const Node& n, ValueId wanted) {
+    FOLD8_TRY(const std::vector<ValueId> ignored, copy(n));
+    (void)ignored;
+    return copies_[wanted];
+  }
+
+  // The node over copies of its operands; returns the copies of its results.
+  Result<std::vector<ValueId>> copy(const Node& n) {
     std::vector<ValueId> inputs, outputs;
     for (ValueId v : n.inputs) {
       if (v == kNoValue) {
         inputs.push_back(kNoValue);
         continue;
       }
-      FOLD8_TRY(const ValueId copy, operand(v));
-      inputs.push_back(copy);
+      FOLD8_TRY(const ValueId input, operand(v));
+      inputs.push_back(input);
     }
     for (ValueId v : n.outputs) outputs.push_back(v == kNoValue ? kNoValue : result(v));
-    to.add_node(n.op, n.name, std::move(inputs), std::move(outputs));
-    return copies_[wanted];
+    to.add_node(n.op, n.name, std::move(inputs), outputs);
+    return outputs;
   }
 
   // The reference's tensor, rounded as the model stores it.

@@ -65,9 +65,7 @@ Result<int> check(const Args& args) {
     j["int8_layers"] = int8;
     j["batch_norms_left"] = folded.batch_norms_left;
     j["operators"] = counts;
-    j["declined"] = Json::array();
-    for (const auto& d : folded.declined)
-      j["declined"].push_back({{"pass", d.pass}, {"node", d.node}, {"why", d.why}});
+    j["declined"] = declined_json(folded.declined);
     FOLD8_CHECK_OK(write_json(j, args.json));
   }
   return 0;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
@@ -122,10 +121,6 @@ std::string file_name_of(const std::string& tensor) {
   for (char& c : name)
     if (c == '/' || c == '\0') c = '_';
   return name.empty() || name == "." || name == ".." ? "_" + name : name;
-}
-
-Json number_or_null(const std::optional<double>& v) {
-  return v && std::isfinite(*v) ? Json(*v) : Json(nullptr);
 }
 
 }  // namespace fold8::cli

@@ -14,6 +14,7 @@
 #include "runtime/core/result.h"
 #include "runtime/exec/model.h"
 #include "tools/data/samples.h"
+#include "tools/report/metrics_json.h"
 
 namespace fold8::cli {
 
@@ -85,8 +86,8 @@ std::string decibels(const std::optional<double>& db, bool exact);
 // A file name for a tensor: '/' becomes '_'.
 std::string file_name_of(const std::string& tensor);
 
-// null for absent and non-finite numbers: JSON has no infinity.
-Json number_or_null(const std::optional<double>& v);
+using report::error_json;
+using report::number_or_null;
 
 // The commands.
 Command add_convert(CLI::App& app);

@@ -6,6 +6,13 @@
 
 namespace fold8::cli {
 
+Json declined_json(const std::vector<fusion::Declined>& declined) {
+  Json list = Json::array();
+  for (const auto& d : declined)
+    list.push_back({{"pass", d.pass}, {"node", d.node}, {"why", d.why}});
+  return list;
+}
+
 void add_facts(const fusion::ConvertSummary& f, Json& j) {
   j["batch_norms_left"] = f.batch_norms_left;
   j["int8_mac_share"] = number_or_null(f.int8_mac_share);
@@ -14,9 +21,7 @@ void add_facts(const fusion::ConvertSummary& f, Json& j) {
   j["float_layers"] = Json::array();
   for (const auto& l : f.float_layers)
     j["float_layers"].push_back({{"node", l.node}, {"op", l.op}, {"why", l.why}});
-  j["declined"] = Json::array();
-  for (const auto& d : f.declined)
-    j["declined"].push_back({{"pass", d.pass}, {"node", d.node}, {"why", d.why}});
+  j["declined"] = declined_json(f.declined);
   j["warnings"] = f.warnings;
 }
 
@@ -37,12 +42,6 @@ Json tensors_json(const graph::Graph& g, const std::vector<graph::ValueId>& valu
                     {"shape", dims}});
   }
   return list;
-}
-
-Json error_json(const quant::ErrorSummary& e) {
-  return {{"sqnr_db", number_or_null(e.sqnr_db)}, {"exact", e.exact},
-          {"cosine", number_or_null(e.cosine)},   {"max_abs", number_or_null(e.max_abs)},
-          {"rel_l2", number_or_null(e.rel_l2)},   {"bias", number_or_null(e.bias)}};
 }
 
 Status write_text(const std::string& text, const std::string& path) {

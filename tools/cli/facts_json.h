@@ -13,8 +13,8 @@ namespace fold8::cli {
 // declined[], warnings[]
 void add_facts(const fusion::ConvertSummary& facts, Json& json);
 Json tensors_json(const graph::Graph& g, const std::vector<graph::ValueId>& values);
-// sqnr_db, exact, cosine, max_abs, rel_l2, bias
-Json error_json(const quant::ErrorSummary& e);
+// declined[].{pass,node,why}
+Json declined_json(const std::vector<fusion::Declined>& declined);
 Status write_text(const std::string& text, const std::string& path);
 
 }  // namespace fold8::cli

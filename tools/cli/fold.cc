@@ -2,6 +2,7 @@
 
 #include "fusion/convert.h"
 #include "tools/cli/common.h"
+#include "tools/cli/facts_json.h"
 #include "tools/onnx/onnx.h"
 
 namespace fold8::cli {
@@ -26,9 +27,7 @@ Result<int> fold_model(const Args& args) {
            {"model", args.model},
            {"output", args.output},
            {"batch_norms_left", folded.batch_norms_left}};
-    j["declined"] = Json::array();
-    for (const auto& d : folded.declined)
-      j["declined"].push_back({{"pass", d.pass}, {"node", d.node}, {"why", d.why}});
+    j["declined"] = declined_json(folded.declined);
     FOLD8_CHECK_OK(write_json(j, args.json));
   }
   return 0;

@@ -3,26 +3,17 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
+
+#include "tools/report/metrics_json.h"
 
 namespace fold8::report {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
-Json number(const std::optional<double>& v) {
-  return v && std::isfinite(*v) ? Json(*v) : Json(nullptr);
-}
-
 std::string decibels(const quant::ErrorSummary& e) {
   if (e.exact) return "exact";
   return e.sqnr_db ? fmt::format("{:.1f}", *e.sqnr_db) : "-";
-}
-
-Json error_json(const quant::ErrorSummary& e) {
-  return {{"sqnr_db", number(e.sqnr_db)}, {"exact", e.exact},
-          {"cosine", number(e.cosine)},   {"max_abs", number(e.max_abs)},
-          {"rel_l2", number(e.rel_l2)},   {"bias", number(e.bias)}};
 }
 
 // Worst first: by own error, layers that cannot be run alone by their accumulated one, exact ones
@@ -137,8 +128,8 @@ Json to_json(const Report& r) {
          {"engine", r.engine},
          {"cpu", r.cpu},
          {"samples", r.comparison.samples}};
-  j["int8_mac_share"] = number(r.int8_mac_share);
-  j["int8_attention_share"] = number(r.int8_attention_share);
+  j["int8_mac_share"] = number_or_null(r.int8_mac_share);
+  j["int8_attention_share"] = number_or_null(r.int8_attention_share);
   if (r.accuracy)
     j["accuracy"] = {{"reference", r.accuracy->reference},
                      {"other", r.accuracy->other},
@@ -147,9 +138,9 @@ Json to_json(const Report& r) {
   for (const auto& o : r.comparison.outputs) {
     Json e{{"name", o.name}};
     e.update(error_json(o.error));
-    e["top1_agreement"] = number(o.top1);
-    e["top5_agreement"] = number(o.top5);
-    e["kl"] = number(o.kl);
+    e["top1_agreement"] = number_or_null(o.top1);
+    e["top5_agreement"] = number_or_null(o.top5);
+    e["kl"] = number_or_null(o.kl);
     j["outputs"].push_back(e);
   }
   j["layers"] = Json::array();
@@ -158,7 +149,7 @@ Json to_json(const Report& r) {
         {"name", l.name}, {"node", l.node}, {"op", l.op}, {"int8", l.int8}, {"inside", l.inside}};
     e["own"] = l.own ? error_json(*l.own) : Json{{"sqnr_db", nullptr}, {"why", l.own_missing}};
     e["accumulated"] = error_json(l.accumulated);
-    e["clipped"] = number(l.clipped);
+    e["clipped"] = number_or_null(l.clipped);
     e["codes_used"] = l.codes_used ? Json(*l.codes_used) : Json(nullptr);
     j["layers"].push_back(e);
   }
