@@ -16,7 +16,7 @@ std::size_t conv_f32_scratch_bytes(const ConvShape& shape) {
   const std::size_t zeros =
       static_cast<std::size_t>(shape.kernel[2] * shape.in_channels) * sizeof(float);
   return round_up(zeros, kAlignment) +
-         round_up(kBlockRowsF32 * taps * sizeof(const float*), kAlignment) +
+         round_up(conv_block_rows_f32(taps) * taps * sizeof(const float*), kAlignment) +
          round_up(kBlockTilesF32 * taps * sizeof(std::size_t), kAlignment);
 }
 

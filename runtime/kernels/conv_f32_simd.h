@@ -15,6 +15,7 @@ class ConvF32 {
         taps_(static_cast<std::size_t>(conv_taps(args.shape))),
         depth_(taps_ * static_cast<std::size_t>(args.shape.in_channels / args.shape.groups)),
         n_(static_cast<std::size_t>(args.shape.out_channels / args.shape.groups)),
+        most_rows_(conv_block_rows_f32(taps_)),
         rows_{args, static_cast<const float*>(args.scratch), 0, {}, {}} {
     const std::size_t zeros =
         static_cast<std::size_t>(args.shape.kernel[2] * args.shape.in_channels);
@@ -23,7 +24,7 @@ class ConvF32 {
     std::byte* at = static_cast<std::byte*>(args.scratch) + aligned(zeros * sizeof(float));
     x_ = reinterpret_cast<const float**>(at);
     w_offsets_ =
-        reinterpret_cast<std::size_t*>(at + aligned(kBlockRowsF32 * taps_ * sizeof(const float*)));
+        reinterpret_cast<std::size_t*>(at + aligned(most_rows_ * taps_ * sizeof(const float*)));
   }
 
   // Outputs in row order; those of a transposed convolution phase by phase, since a phase shares
@@ -43,6 +44,15 @@ class ConvF32 {
  private:
   static std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
+  // The size of a block when `left` rows are left; a row reads about stride pixels that its
+  // neighbours do not.
+  std::size_t block_rows(std::size_t left) const {
+    const ConvShape& s = args_.shape;
+    const std::int64_t pixels = s.transposed ? 1 : s.stride[0] * s.stride[1] * s.stride[2];
+    const std::size_t rows = block_rows_f32(left, static_cast<std::size_t>(s.in_channels * pixels));
+    return rows < most_rows_ ? rows : most_rows_;
+  }
+
   void walk(const std::int64_t* step, const std::int64_t* phase) {
     const ConvShape& s = args_.shape;
     if (args_.row_begin >= args_.row_end) return;
@@ -58,8 +68,9 @@ class ConvF32 {
         const std::int64_t m = line * s.out[2] + o;
         if (m < begin || m >= end) continue;
         at.o[2] = o;
+        if (rows_.count == 0) block_ = block_rows(static_cast<std::size_t>(end - m));
         rows_.push(at, static_cast<std::size_t>(m));
-        if (rows_.count == kBlockRowsF32) flush();
+        if (rows_.count == block_) flush();
       }
     }
   }
@@ -139,11 +150,11 @@ class ConvF32 {
   }
 
   const ConvF32Args& args_;
-  const std::size_t taps_, depth_, n_;
+  const std::size_t taps_, depth_, n_, most_rows_;
   ConvRowsF32<Arch> rows_;
   const float** x_;
   std::size_t* w_offsets_;
-  std::size_t most_ = 0, tiles_ = 0;
+  std::size_t block_ = 0, most_ = 0, tiles_ = 0;
   ConvTileF32 tile_[kBlockTilesF32];
   alignas(64) float acc_[kBlockFloatsF32];
 };

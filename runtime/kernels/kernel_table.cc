@@ -9,37 +9,51 @@
 
 namespace fold8::kernels {
 
-namespace reference {
-extern const KernelTable table;
-}
+#define FOLD8_FAMILY(family) extern const families::family family;
 namespace avx2 {
-extern const KernelTable table;
+#include "runtime/kernels/families/families.inc"
 }
 namespace avx512_vnni {
+#include "runtime/kernels/families/families.inc"
+}
+#undef FOLD8_FAMILY
+namespace reference {
 extern const KernelTable table;
 }
 
 namespace {
 
-const std::array<Target, 3> kTargets = {{
-    {"avx512_vnni", [] { return cpu_features().avx512_vnni; }, &avx512_vnni::table},
-    {"avx2", [] { return cpu_features().avx2_fma; }, &avx2::table},
-    {"reference", [] { return cpu_features().avx2_fma; }, &reference::table},
-}};
+#define FOLD8_TABLE(target)                                                        \
+  {                                                                                \
+    target::int8_matrix, target::int8_depthwise, target::f32_matrix, target::rows, \
+        target::elementwise, target::spatial                                       \
+  }
+
+// Made on first use: the families of other translation units are constants, but not to this one.
+const std::array<Target, 3>& all_targets() {
+  static const KernelTable avx512_vnni_table FOLD8_TABLE(avx512_vnni);
+  static const KernelTable avx2_table FOLD8_TABLE(avx2);
+  static const std::array<Target, 3> all = {{
+      {"avx512_vnni", [] { return cpu_features().avx512_vnni; }, &avx512_vnni_table},
+      {"avx2", [] { return cpu_features().avx2_fma; }, &avx2_table},
+      {"reference", [] { return cpu_features().avx2_fma; }, &reference::table},
+  }};
+  return all;
+}
 
 std::string runnable_names() {
   std::string names;
-  for (const Target& t : kTargets)
+  for (const Target& t : all_targets())
     if (t.cpu_can_run()) names += (names.empty() ? "" : ", ") + std::string(t.name);
   return names.empty() ? "none" : names;
 }
 
 }  // namespace
 
-std::span<const Target> targets() { return kTargets; }
+std::span<const Target> targets() { return all_targets(); }
 
 Result<const Target*> find_target(std::string_view wanted) {
-  for (const Target& t : kTargets) {
+  for (const Target& t : all_targets()) {
     if (t.name != wanted) continue;
     if (!t.cpu_can_run())
       return unsupported("target '" + std::string(wanted) +
@@ -60,7 +74,7 @@ Result<const Target*> select_target() {
     if (!target.ok()) return in_context("FOLD8_TARGET", target.error());
     return target;
   }
-  for (const Target& t : kTargets)
+  for (const Target& t : all_targets())
     if (t.cpu_can_run()) return &t;
   return internal_error("no target");
 }

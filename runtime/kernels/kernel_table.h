@@ -10,11 +10,36 @@
 
 namespace fold8::kernels {
 
-struct KernelTable {
+// The kernels of one family (families/*.inc); a family is one translation unit per target.
+namespace families {
 #define FOLD8_KERNEL(name) name##_fn* name;
-#include "runtime/kernels/kernels.inc"
-#undef FOLD8_KERNEL
+struct int8_matrix {
+#include "runtime/kernels/families/int8_matrix.inc"
 };
+struct int8_depthwise {
+#include "runtime/kernels/families/int8_depthwise.inc"
+};
+struct f32_matrix {
+#include "runtime/kernels/families/f32_matrix.inc"
+};
+struct rows {
+#include "runtime/kernels/families/rows.inc"
+};
+struct elementwise {
+#include "runtime/kernels/families/elementwise.inc"
+};
+struct spatial {
+#include "runtime/kernels/families/spatial.inc"
+};
+#undef FOLD8_KERNEL
+}  // namespace families
+
+struct KernelTable : families::int8_matrix,
+                     families::int8_depthwise,
+                     families::f32_matrix,
+                     families::rows,
+                     families::elementwise,
+                     families::spatial {};
 
 struct Target {
   std::string_view name;  // "reference", "avx2", "avx512_vnni"

@@ -5,10 +5,27 @@
 namespace fold8::kernels::reference {
 
 extern const KernelTable table;
-const KernelTable table = {
 #define FOLD8_KERNEL(name) &reference::name,
-#include "runtime/kernels/kernels.inc"
-#undef FOLD8_KERNEL
+constinit const KernelTable table = {
+    {
+#include "runtime/kernels/families/int8_matrix.inc"
+    },
+    {
+#include "runtime/kernels/families/int8_depthwise.inc"
+    },
+    {
+#include "runtime/kernels/families/f32_matrix.inc"
+    },
+    {
+#include "runtime/kernels/families/rows.inc"
+    },
+    {
+#include "runtime/kernels/families/elementwise.inc"
+    },
+    {
+#include "runtime/kernels/families/spatial.inc"
+    },
 };
+#undef FOLD8_KERNEL
 
 }  // namespace fold8::kernels::reference
