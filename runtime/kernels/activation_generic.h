@@ -22,34 +22,34 @@ inline F hard_sigmoid(F r, F a, F b) {
 
 template <class F>
 inline F gelu_erf(F r) {
-  return (F(0.5f) * r) * (F(1.0f) + erf(r * F(0x1.6a09e6p-1f)));
+  return (F(0.5f) * r) * (F(1.0f) + generic::erf(r * F(0x1.6a09e6p-1f)));
 }
 
 template <class F>
 inline F gelu_tanh(F r) {
   const F inner = Lanes<F>::fma(F(0.044715f), (r * r) * r, r) * F(0x1.988454p-1f);
-  return (F(0.5f) * r) * (F(1.0f) + tanh(inner));
+  return (F(0.5f) * r) * (F(1.0f) + generic::tanh(inner));
 }
 
 template <class F>
 inline F elu(F r, F a) {
-  return Lanes<F>::select(r < F(0.0f), a * (exp(r) - F(1.0f)), r);
+  return Lanes<F>::select(r < F(0.0f), a * (generic::exp(r) - F(1.0f)), r);
 }
 
 // kind as a template argument, for loops that must not branch inside.
 template <Activation kind, class F>
 inline F activate(F r, F a, F b) {
   using L = Lanes<F>;
-  if constexpr (kind == Activation::clip) return clip(r, a, b);
+  if constexpr (kind == Activation::clip) return generic::clip(r, a, b);
   if constexpr (kind == Activation::leaky_relu) return L::select(r < F(0.0f), a * r, r);
-  if constexpr (kind == Activation::hard_sigmoid) return hard_sigmoid(r, a, b);
-  if constexpr (kind == Activation::hard_swish) return r * hard_sigmoid(r, a, b);
-  if constexpr (kind == Activation::sigmoid) return sigmoid(r);
-  if constexpr (kind == Activation::silu) return r * sigmoid(a * r);
-  if constexpr (kind == Activation::tanh) return tanh(r);
-  if constexpr (kind == Activation::gelu_erf) return gelu_erf(r);
-  if constexpr (kind == Activation::gelu_tanh) return gelu_tanh(r);
-  if constexpr (kind == Activation::elu) return elu(r, a);
+  if constexpr (kind == Activation::hard_sigmoid) return generic::hard_sigmoid(r, a, b);
+  if constexpr (kind == Activation::hard_swish) return r * generic::hard_sigmoid(r, a, b);
+  if constexpr (kind == Activation::sigmoid) return generic::sigmoid(r);
+  if constexpr (kind == Activation::silu) return r * generic::sigmoid(a * r);
+  if constexpr (kind == Activation::tanh) return generic::tanh(r);
+  if constexpr (kind == Activation::gelu_erf) return generic::gelu_erf(r);
+  if constexpr (kind == Activation::gelu_tanh) return generic::gelu_tanh(r);
+  if constexpr (kind == Activation::elu) return generic::elu(r, a);
   return r;
 }
 
@@ -88,25 +88,25 @@ inline F apply(Activation kind, F a, F b, F r) {
     case Activation::none:
       return r;
     case Activation::clip:
-      return activate<Activation::clip>(r, a, b);
+      return generic::activate<Activation::clip>(r, a, b);
     case Activation::leaky_relu:
-      return activate<Activation::leaky_relu>(r, a, b);
+      return generic::activate<Activation::leaky_relu>(r, a, b);
     case Activation::hard_sigmoid:
-      return activate<Activation::hard_sigmoid>(r, a, b);
+      return generic::activate<Activation::hard_sigmoid>(r, a, b);
     case Activation::hard_swish:
-      return activate<Activation::hard_swish>(r, a, b);
+      return generic::activate<Activation::hard_swish>(r, a, b);
     case Activation::sigmoid:
-      return activate<Activation::sigmoid>(r, a, b);
+      return generic::activate<Activation::sigmoid>(r, a, b);
     case Activation::silu:
-      return activate<Activation::silu>(r, a, b);
+      return generic::activate<Activation::silu>(r, a, b);
     case Activation::tanh:
-      return activate<Activation::tanh>(r, a, b);
+      return generic::activate<Activation::tanh>(r, a, b);
     case Activation::gelu_erf:
-      return activate<Activation::gelu_erf>(r, a, b);
+      return generic::activate<Activation::gelu_erf>(r, a, b);
     case Activation::gelu_tanh:
-      return activate<Activation::gelu_tanh>(r, a, b);
+      return generic::activate<Activation::gelu_tanh>(r, a, b);
     case Activation::elu:
-      return activate<Activation::elu>(r, a, b);
+      return generic::activate<Activation::elu>(r, a, b);
   }
   return r;
 }

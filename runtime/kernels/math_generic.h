@@ -85,7 +85,7 @@ inline F log(F x) {
   y = L::fma(F(-0.5f), ff, y) + f;
   y = L::fma(k, F(0x1.62e400p-1f), y);
   const F inf = F(__builtin_inff());
-  y = L::select(x == F(0.0f), neg(inf), y);
+  y = L::select(x == F(0.0f), generic::neg(inf), y);
   y = L::select(x == inf, inf, y);
   return L::select(x >= F(0.0f), y, F(__builtin_nanf("")));
 }
@@ -107,7 +107,7 @@ inline F log1p_unit(F u) {
 template <class F>
 inline F erf(F x) {
   using L = Lanes<F>;
-  const F t = L::min(F(0x1.f5c28ep+1f), abs(x));
+  const F t = L::min(F(0x1.f5c28ep+1f), generic::abs(x));
   const F u = t * t;
   F p = F(0x1.132674p-19f), q = F(0x1.3f85ecp-15f);
   p = L::fma(p, u, F(0x1.2ab398p-12f)), q = L::fma(q, u, F(0x1.30b886p-10f));
@@ -115,14 +115,14 @@ inline F erf(F x) {
   p = L::fma(p, u, F(0x1.b01b58p-5f)), q = L::fma(q, u, F(0x1.d3604ap-4f));
   p = L::fma(p, u, F(0x1.85ef7cp-3f)), q = L::fma(q, u, F(0x1.010f28p-1f));
   p = L::fma(p, u, F(0x1.20dd74p+0f)), q = L::fma(q, u, F(1.0f));
-  return with_sign_of(L::min(F(1.0f), (t * p) / q), x);
+  return generic::with_sign_of(L::min(F(1.0f), (t * p) / q), x);
 }
 
 // Hyperbolic tangent, at most 6 ulp: x P(x^2) / Q(x^2) up to where it rounds to 1.
 template <class F>
 inline F tanh(F x) {
   using L = Lanes<F>;
-  const F t = L::min(F(0x1.20a3d6p+3f), abs(x));
+  const F t = L::min(F(0x1.20a3d6p+3f), generic::abs(x));
   const F u = t * t;
   F p = F(-0x1.ad54c8p-37f), q = F(0x1.59901ep-20f);
   p = L::fma(p, u, F(0x1.06b5cep-25f)), q = L::fma(q, u, F(0x1.9cfd5cp-12f));
@@ -130,19 +130,20 @@ inline F tanh(F x) {
   p = L::fma(p, u, F(0x1.fb0682p-9f)), q = L::fma(q, u, F(0x1.e16a58p-2f));
   p = L::fma(p, u, F(0x1.182a06p-3f)), q = L::fma(q, u, F(1.0f));
   p = L::fma(p, u, F(1.0f));
-  return with_sign_of(L::min(F(1.0f), (t * p) / q), x);
+  return generic::with_sign_of(L::min(F(1.0f), (t * p) / q), x);
 }
 
 // 1 / (1 + e^-x), at most 3 ulp; 0 below -88.72, where e^-x overflows.
 template <class F>
 inline F sigmoid(F x) {
-  return F(1.0f) / (F(1.0f) + exp(neg(x)));
+  return F(1.0f) / (F(1.0f) + generic::exp(generic::neg(x)));
 }
 
 // max(x, 0) + log(1 + e^-|x|), at most 3 ulp.
 template <class F>
 inline F softplus(F x) {
-  return Lanes<F>::max(F(0.0f), x) + log1p_unit(exp(neg(abs(x))));
+  return Lanes<F>::max(F(0.0f), x) +
+         generic::log1p_unit(generic::exp(generic::neg(generic::abs(x))));
 }
 
 }  // namespace fold8::kernels::generic
