@@ -77,7 +77,8 @@ def quantized_by_nncf(model, name, target):
     import openvino as ov
     recipe = {}
     if name == 'ov_int8_alt':
-        recipe = {'model_type': nncf.ModelType.TRANSFORMER} if model.kind == 'transformer' else {'preset': nncf.QuantizationPreset.MIXED}
+        transformer, mixed = {'model_type': nncf.ModelType.TRANSFORMER}, {'preset': nncf.QuantizationPreset.MIXED}
+        recipe = transformer if model.kind == 'transformer' else mixed
     samples = model.samples('calib')
 
     def quantize(path):

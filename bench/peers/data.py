@@ -81,8 +81,10 @@ def page(height, width, rng, lines):
     return np.asarray(image, np.float32) / 255
 
 
-def pages(count, height, width, rng, lines, mean=0.5, std=0.5):
-    return np.stack([((page(height, width, rng, lines) - mean) / std).transpose(2, 0, 1).astype(np.float32) for _ in range(count)])
+def pages(count, height, width, rng, lines, normalization):
+    mean, std = normalization
+    drawn = ((page(height, width, rng, lines) - mean) / std for _ in range(count))
+    return np.stack([p.transpose(2, 0, 1).astype(np.float32) for p in drawn])
 
 
 def save(folder, calibration, evaluation, kind, mask=None):

@@ -8,10 +8,14 @@ import numpy as np
 from peers import convert, metrics, runners
 
 USABLE_DB = 10.0    # an answer worse than this is no competition
+COLD_STARTS = ('ort_fp32', 'ort_u8s8_mm', 'ov_int8_alt', 'fold8_int8', 'fold8_float')
 
 
-def variants_of(model, failed):
-    return [v for v in (*runners.PEERS, *runners.FOLD8) if v.name not in failed and (model.dir / v.file).exists()]
+def variants_of(model, setup, failed=()):
+    """Those that can run; a target of fold8's own only where nothing chooses one for all."""
+    chosen = setup.target or setup.mask
+    return [v for v in (*runners.PEERS, *runners.FOLD8)
+            if v.name not in failed and (model.dir / v.file).exists() and not (v.target and chosen)]
 
 
 def start_workers(model, variants, setup, raw_inputs, errors):
@@ -24,28 +28,40 @@ def start_workers(model, variants, setup, raw_inputs, errors):
     return workers
 
 
-def interleaved(workers, rounds, seconds):
+def ask(workers, variant, command, errors):
+    """The worker's answer, or None: then it has died, and is no longer among the workers."""
+    try:
+        return workers[variant].ask(command)
+    except RuntimeError as error:
+        errors[variant.name] = str(error)
+        workers.pop(variant).close()
+        return None
+
+
+def interleaved(workers, rounds, seconds, errors):
     """{variant name: [median ms of each round's block]}; CPU time, which other programs disturb less than wall time."""
     blocks = {v.name: [] for v in workers}
     for number in range(rounds):
-        order = list(workers.items())
+        order = list(workers)
         random.Random(number).shuffle(order)
-        for v, worker in order:
-            blocks[v.name].append(statistics.median(worker.ask(f'bench {seconds}')['cpu_ms']))
+        for v in order:
+            if answer := ask(workers, v, f'bench {seconds}', errors):
+                blocks[v.name].append(statistics.median(answer['cpu_ms']))
     return blocks
 
 
-def outputs(model, workers):
+def outputs(model, workers, errors):
     """{variant name: first output of all evaluation samples}, shaped as ONNX Runtime's."""
     import onnxruntime as ort
     session = ort.InferenceSession(str(model.onnx), providers=['CPUExecutionProvider'])
     feeds = model.samples('eval')
     shape = session.run(None, feeds[0])[0].shape
     arrays = {}
-    for v, worker in workers.items():
+    for v in list(workers):
         path = model.dir / f'outputs_{v.name}.raw'
-        worker.ask(f'eval {path}')
-        arrays[v.name] = np.fromfile(path, np.float32).reshape(len(feeds), *shape[1:])
+        if ask(workers, v, f'eval {path}', errors) is not None:
+            arrays[v.name] = np.fromfile(path, np.float32).reshape(len(feeds), *shape[1:])
+            path.unlink()
     return arrays
 
 
@@ -66,7 +82,7 @@ def cold_starts(model, setup, raw_inputs, names, count):
     load_ms: until the model can run; first_ms: its first inference; both CPU time. memory_mb: peak minus what the process
     took before it loaded the model.
     """
-    chosen = [v for v in variants_of(model, ()) if v.name in names]
+    chosen = [v for v in variants_of(model, setup) if v.name in names] if count else []
     infos = {v.name: [] for v in chosen}
     for _ in range(count):
         for v in chosen:
@@ -75,32 +91,29 @@ def cold_starts(model, setup, raw_inputs, names, count):
             info = worker.info
             infos[v.name].append({'load_ms': info['load_ms'], 'first_ms': info['first_ms'],
                                   'answer_ms': info['load_ms'] + info['first_ms'], 'memory_mb': info['peak_mb'] - info['rss_mb']})
-    return {name: {key: statistics.median(i[key] for i in all_of_it) for key in all_of_it[0]} for name, all_of_it in infos.items() if all_of_it}
+    return {name: {key: statistics.median(i[key] for i in starts) for key in starts[0]} for name, starts in infos.items()}
 
 
 def measure(model, setup, args):
     """Everything about one model, as a dictionary that can be written as JSON."""
-    errors = dict(convert.convert_peers(model, runners.BENCH_DIR))
-    try:
-        runners.convert_fold8(model, setup)
-        inspected = runners.inspect_fold8(model, setup)
-    except (RuntimeError, OSError) as error:
-        errors['fold8_int8'] = str(error)
-        inspected = {}
+    errors = {**convert.convert_peers(model, runners.BENCH_DIR), **runners.convert_fold8(model, setup)}
+    inspected = {} if 'fold8_int8' in errors else runners.inspect_fold8(model, setup)
     raw_inputs = runners.write_raw_inputs(model)
-    workers = start_workers(model, variants_of(model, errors), setup, raw_inputs, errors)
-    load = os.getloadavg()[0]
+    loads = [os.getloadavg()[0]]
+    workers = start_workers(model, variants_of(model, setup, errors), setup, raw_inputs, errors)
+    targets = {v.name: worker.info['target'] for v, worker in workers.items() if 'target' in worker.info}
     try:
-        blocks = interleaved(workers, args.rounds, args.seconds)
-        accurate = accuracy(model, outputs(model, workers))
-        targets = {v.name: worker.info['target'] for v, worker in workers.items() if 'target' in worker.info}
+        blocks = interleaved(workers, args.rounds, args.seconds, errors)
+        arrays = outputs(model, workers, errors)
     finally:
         for worker in workers.values():
             worker.close()
-    cold_names = [n for n in ('fold8_int8', 'fold8_float', 'ort_fp32', 'ort_u8s8_mm', 'ov_int8_alt') if n in blocks]
-    cold = cold_starts(model, setup, raw_inputs, cold_names, args.cold) if args.cold else {}
-    return {'model': model.name, 'rounds_ms': blocks, 'accuracy': accurate, 'targets': targets, 'cold': cold, 'errors': errors,
-            'int8_mac_share': inspected.get('int8_mac_share'), 'load_average': [load, os.getloadavg()[0]]}
+    if runners.BASE.name in errors:
+        raise SystemExit(f'{model.name}: ONNX Runtime FP32, the reference, failed: {errors[runners.BASE.name]}')
+    cold = cold_starts(model, setup, raw_inputs, [n for n in COLD_STARTS if n in arrays], args.cold)
+    loads.append(os.getloadavg()[0])
+    return {'model': model.name, 'rounds_ms': {n: blocks[n] for n in arrays}, 'accuracy': accuracy(model, arrays), 'targets': targets,
+            'cold': cold, 'errors': errors, 'int8_mac_share': inspected.get('int8_mac_share'), 'load_average': loads}
 
 
 def ratios(result, a, b):
@@ -115,5 +128,6 @@ def median_ms(result, name):
 def best_peer(result, kind):
     """The name of the fastest peer with usable output among all peers, those in float, or those in INT8; None if none is."""
     wanted = {'any': lambda v: True, 'float': lambda v: v.is_float, 'int8': lambda v: not v.is_float}[kind]
-    names = [v.name for v in runners.PEERS if v.name in result['rounds_ms'] and wanted(v) and result['accuracy'][v.name]['sqnr'] >= USABLE_DB]
+    there = [v for v in runners.PEERS if v.name in result['rounds_ms'] and wanted(v)]
+    names = [v.name for v in there if result['accuracy'][v.name]['sqnr'] >= USABLE_DB]
     return min(names, key=lambda n: statistics.median(ratios(result, n, runners.BASE.name)), default=None)

@@ -15,7 +15,7 @@ class Network:
     height: int
     width: int
     lines: int          # of text in a sample
-    mean: float = 0.5
+    mean: float = 0.5   # of all three channels
     std: float = 0.5
 
 
@@ -42,6 +42,6 @@ def write(network, out, seed, wheel_dir):
     folder = out / network.name
     folder.mkdir(parents=True, exist_ok=True)
     onnx.save(fixed(wheel_dir / wheels.OCR / network.file, network.height, network.width), folder / 'model.onnx')
-    rng = np.random.default_rng([seed, 7, network.height])
-    samples = data.pair(lambda count: {'x': data.pages(count, network.height, network.width, rng, network.lines, network.mean, network.std)})
+    rng, normalization = np.random.default_rng([seed, 7, network.height]), (network.mean, network.std)
+    samples = data.pair(lambda count: {'x': data.pages(count, network.height, network.width, rng, network.lines, normalization)})
     data.save(folder, *samples, kind='ocr')

@@ -8,6 +8,7 @@ import subprocess
 from peers import models, runners
 from peers.measure import USABLE_DB, best_peer, median_ms, ratios
 
+BASE = runners.BASE.name
 ALL = tuple(v.name for v in (*runners.PEERS, *runners.FOLD8))
 
 
@@ -45,10 +46,16 @@ def table(head, rows):
     return [cells(*head), '|' + '---|' * len(head), *(cells(*row) for row in rows), '']
 
 
-def judged(result, a, b, line):
-    """'0.85 (8 of 9)': median of a/b and in how many rounds it is at most `line`."""
-    all_ratios = ratios(result, a, b)
-    return f'**{statistics.median(all_ratios):.2f}** ({sum(r <= line for r in all_ratios)} of {len(all_ratios)})'
+def judged(values, line, digits=2):
+    """'**0.85** (8 of 9)': the median over the rounds and how many are at most `line`; bold where 7 of 9 are, and the median."""
+    median, met = statistics.median(values), sum(v <= line for v in values)
+    stars = '**' if median <= line and 9 * met >= 7 * len(values) else ''
+    return f'{stars}{median:.{digits}f}{stars} ({met} of {len(values)})'
+
+
+def present(results, key):
+    """The variants that any of the results has under this key, in the tables' order."""
+    return [n for n in ALL if any(n in r[key] for r in results)]
 
 
 def against_ort(results):
@@ -56,71 +63,81 @@ def against_ort(results):
     def cell(r, name):
         if name not in r['rounds_ms']:
             return 'failed' if name in r['errors'] else '–'
-        sqnr = r['accuracy'][name]['sqnr']
-        return f'{statistics.median(ratios(r, name, "ort_fp32")):.2f}, {sqnr:.0f} dB' if sqnr < 60 else f'{statistics.median(ratios(r, name, "ort_fp32")):.2f}'
+        ratio, sqnr = statistics.median(ratios(r, name, BASE)), r['accuracy'][name]['sqnr']
+        return f'{ratio:.2f}, {sqnr:.0f} dB' if sqnr < 60 else f'{ratio:.2f}'
 
-    names = [n for n in ALL if n != 'ort_fp32' and any(n in r['rounds_ms'] for r in results)]
+    names = [n for n in present(results, 'rounds_ms') if n != BASE]
+    rows = [[r['model'], f'{median_ms(r, BASE):.3f}', *(cell(r, n) for n in names)] for r in results]
     return ['### Time / time of ONNX Runtime FP32, SQNR of the output against it (none given: above 60 dB)', '',
-            *table(['model', 'ort_fp32 ms', *names], [[r['model'], f'{median_ms(r, "ort_fp32"):.3f}', *(cell(r, n) for n in names)] for r in results])]
+            *table(['model', f'{BASE} ms', *names], rows)]
 
 
 def fold8_row(r, line):
-    best, best_float = best_peer(r, 'any'), best_peer(r, 'float')
-    mine = 'fold8_int8' in r['rounds_ms']
-    judge = lambda peer: judged(r, 'fold8_int8', peer, line) if mine and peer else '–'
-    share = r['int8_mac_share']
-    return [r['model'], f'{median_ms(r, "fold8_int8"):.3f}' if mine else 'failed', judge('ort_fp32'),
-            f'{best} {median_ms(r, best):.3f}', judge(best), f'{best_float} {median_ms(r, best_float):.3f}', judge(best_float),
-            judged(r, 'fold8_float', best_float, line) if 'fold8_float' in r['rounds_ms'] else '–',
-            judged(r, 'fold8_int8', 'fold8_float', line) if mine and 'fold8_float' in r['rounds_ms'] else '–',
-            f'{share:.3f}' if share is not None else '–']
+    """fold8 against the fastest peer and the fastest float peer of one model."""
+    def judge(peer, name='fold8_int8'):
+        return judged(ratios(r, name, peer), line) if {name, peer} <= r['rounds_ms'].keys() else '–'
+
+    def ms(name):
+        return f'{median_ms(r, name):.3f}' if name in r['rounds_ms'] else 'failed'
+
+    best, best_float, share = best_peer(r, 'any'), best_peer(r, 'float'), r['int8_mac_share']
+    return [r['model'], ms('fold8_int8'), judge(BASE), f'{best} {ms(best)}', judge(best), f'{best_float} {ms(best_float)}',
+            judge(best_float), judge(best_float, 'fold8_float'), judge('fold8_float'), '–' if share is None else f'{share:.3f}']
 
 
 def against_peers(results, line):
-    head = ['model', 'fold8 INT8 ms', '/ ORT FP32', f'fastest peer (≥ {USABLE_DB:.0f} dB), ms', 'fold8 INT8 / it', 'best float peer, ms',
-            'fold8 INT8 / it', 'fold8 float / it', 'fold8 INT8 / fold8 float', 'int8_mac_share']
-    return [f'### fold8 against the fastest peer: median of the rounds\' ratios (rounds at most {line})', '',
+    head = ['model', 'fold8 INT8 ms', '/ ORT FP32', f'fastest peer (≥ {USABLE_DB:.0f} dB), ms', 'fold8 INT8 / it',
+            'best float peer, ms', 'fold8 INT8 / it', 'fold8 float / it', 'fold8 INT8 / fold8 float', 'int8_mac_share']
+    return ['### fold8 against the fastest peer', '',
+            f"Medians of the rounds' ratios, and in how many rounds the ratio is at most {line}; bold: in at least 7 of 9.", '',
             *table(head, [fold8_row(r, line) for r in results])]
 
 
-def geometric_mean(values):
-    return math.exp(statistics.fmean(map(math.log, values)))
+def geometric_means(results, rival):
+    """fold8 INT8's ratio to each model's rival, one geometric mean over the models a round."""
+    by_model = [ratios(r, 'fold8_int8', rival(r)) for r in results]
+    return [math.exp(statistics.fmean(map(math.log, of_round))) for of_round in zip(*by_model)]
 
 
 def means(results, line):
+    rivals = {'fold8 INT8 / ORT FP32': lambda r: BASE, '/ fastest peer': lambda r: best_peer(r, 'any'),
+              '/ best float peer': lambda r: best_peer(r, 'float'), '/ fold8 float': lambda r: 'fold8_float'}
     rows = []
     for group, members in models.GROUPS.items():
-        inside = [r for r in results if r['model'] in members and 'fold8_int8' in r['rounds_ms']]
-        if not inside:
-            continue
-        by_round = lambda peer: [geometric_mean(x) for x in zip(*(ratios(r, 'fold8_int8', peer(r)) for r in inside))]
-        row = [group, len(inside)]
-        for peer in (lambda r: 'ort_fp32', lambda r: best_peer(r, 'any'), lambda r: best_peer(r, 'float'), lambda r: 'fold8_float'):
-            means_of_rounds = by_round(peer)
-            row.append(f'**{statistics.median(means_of_rounds):.3f}** ({sum(m <= line for m in means_of_rounds)} of {len(means_of_rounds)})')
-        rows.append(row)
-    return ['### Geometric means over the models of a group, taken in each round; median (rounds at most ' f'{line})', '',
-            *table(['group', 'models', 'fold8 INT8 / ORT FP32', '/ fastest peer', '/ best float peer', '/ fold8 float'], rows)]
+        inside = [r for r in results if r['model'] in members and {'fold8_int8', 'fold8_float'} <= r['rounds_ms'].keys()]
+        if inside:
+            rows.append([group, len(inside), *(judged(geometric_means(inside, rival), line, 3) for rival in rivals.values())])
+    return ['### Geometric means over the models of a group', '', 'Taken in each round; judged like the ratios above.', '',
+            *table(['group', 'models', *rivals], rows)]
 
 
 def tasks(results):
-    names = [n for n in ALL if n != 'ort_fp32' and any(n in r['accuracy'] for r in results)]
-    rows = []
-    for r in results:
-        trained = ' (trained)' if r['model'] in models.TRAINED else ''
-        of = lambda n: f'{r["accuracy"][n]["task"]:.4f}, {r["accuracy"][n]["sqnr"]:.1f} dB' if n in r['accuracy'] else '–'
-        rows.append([r['model'] + trained, r['accuracy']['ort_fp32']['task_name'], *(of(n) for n in names)])
+    """SQNR, and what it means for the task."""
+    def cell(r, name):
+        return '{task:.4f}, {sqnr:.1f} dB'.format(**r['accuracy'][name]) if name in r['accuracy'] else '–'
+
+    names = [n for n in present(results, 'accuracy') if n != BASE]
+    rows = [[r['model'] + (' (trained)' if r['model'] in models.TRAINED else ''), r['accuracy'][BASE]['task_name'],
+             *(cell(r, n) for n in names)] for r in results]
     return ['### Accuracy on the 16 evaluation samples, ONNX Runtime FP32 being right', '', *table(['model', 'measure', *names], rows)]
 
 
 def cold(results):
-    if not any(r['cold'] for r in results):
+    def cell(r, name):
+        return '{load_ms:.1f} + {first_ms:.1f} ms, {memory_mb:.0f} MB'.format(**r['cold'][name]) if name in r['cold'] else '–'
+
+    def share(r, key):
+        ours, theirs = (r['cold'].get(name) for name in ('fold8_int8', 'ort_u8s8_mm'))
+        return f'{ours[key] / theirs[key]:.3f}' if ours and theirs else '–'
+
+    names, keys = present(results, 'cold'), ('load_ms', 'answer_ms', 'memory_mb')
+    rows = [[r['model'], *(cell(r, n) for n in names), *(share(r, key) for key in keys)] for r in results]
+    if not names:
         return []
-    names = [n for n in ALL if any(n in r['cold'] for r in results)]
-    of = lambda r, n: '{load_ms:.1f} + {first_ms:.1f} ms, {memory_mb:.0f} MB'.format(**r['cold'][n]) if n in r['cold'] else '–'
     return ['### Cold start: load + first inference (CPU ms), peak memory over that before loading (MB)', '',
-            'fold8 in a C program, peers in Python: imports are in neither figure, freed memory was given back before loading.', '',
-            *table(['model', *names], [[r['model'], *(of(r, n) for n in names)] for r in results])]
+            'fold8 in a C program, peers in Python: imports are in neither figure, freed memory was given back before loading.',
+            'The last columns are fold8 INT8 / ORT static INT8: loading, loading and first inference, memory.', '',
+            *table(['model', *names, 'load', 'first answer', 'memory'], rows)]
 
 
 def failures(results):

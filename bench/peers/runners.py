@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 
-from peers import convert
+from peers import convert, mask
 
 BENCH_DIR = pathlib.Path(__file__).resolve().parent.parent
 
@@ -40,13 +40,20 @@ class Setup:
     work: pathlib.Path          # compiled helpers go here
     core: int                   # everything measured is pinned to it
     target: str | None          # of every fold8 variant that does not name its own
-    mask: str | None            # CPU features hidden from every process: avx2, novnni
+    mask: str | None            # what CPU features are hidden from every measured process: a name of mask.MASKS
     worker: pathlib.Path | None = None
+
+    @property
+    def masked(self):
+        return self.work / 'masked'
 
     def environment(self, target=None):
         env = dict(os.environ, PYTHONPATH=str(BENCH_DIR), PYTHONWARNINGS='ignore', OMP_NUM_THREADS='1')
         if target := target or self.target:
             env['FOLD8_TARGET'] = target
+        if self.mask:
+            env |= mask.environment(self.masked, self.mask)
+            env['PYTHONPATH'] = f'{self.masked}{os.pathsep}{BENCH_DIR}'
         return env
 
 
@@ -60,8 +67,11 @@ def runtime_library(fold8):
 
 
 def build_worker(setup):
-    """Compiles model_bench_worker.c against the library; again whenever one of them is newer."""
-    source, worker = BENCH_DIR / 'model_bench_worker.c', setup.work / 'model_bench_worker'
+    """The setup with model_bench_worker.c compiled against the library; again whenever one of them is newer."""
+    if setup.mask:
+        setup = dataclasses.replace(setup, library=mask.prepare(setup.masked, setup.library))
+    source = BENCH_DIR / 'model_bench_worker.c'
+    worker = (setup.masked if setup.mask else setup.work) / 'model_bench_worker'
     newest = max(source.stat().st_mtime, setup.library.stat().st_mtime)
     if not worker.exists() or worker.stat().st_mtime < newest:
         setup.work.mkdir(parents=True, exist_ok=True)
@@ -80,23 +90,26 @@ def write_raw_inputs(model):
 
 
 def convert_fold8(model, setup):
-    """fold8_int8.f8 and fold8_float.f8 with default flags, unless they are younger than the command."""
-    calib = model.dir / 'fold8_calib.npz'
+    """fold8_int8.f8 and fold8_float.f8 with default flags, unless they are younger than the command; returns the failures."""
+    calib, failed = model.dir / 'fold8_calib.npz', {}
     if not calib.exists():
         np.savez(calib, **model.data('calib'))
-    for file, options in (('fold8_float.f8', ['--float']), ('fold8_int8.f8', ['--calib', calib, '--stacked'])):
-        path = model.dir / file
+    for name, options in (('fold8_float', ['--float']), ('fold8_int8', ['--calib', calib, '--stacked'])):
+        path = model.dir / f'{name}.f8'
         if path.exists() and path.stat().st_mtime > setup.fold8.stat().st_mtime:
             continue
+        path.unlink(missing_ok=True)
         done = subprocess.run([setup.fold8, 'convert', model.onnx, '-o', path, *options], capture_output=True, text=True)
-        (model.dir / f'{path.stem}.log').write_text(done.stdout + done.stderr)
+        (model.dir / f'convert_{name}.log').write_text(done.stdout + done.stderr)
         if done.returncode:
-            raise RuntimeError(f'fold8 convert failed with status {done.returncode}: {(done.stderr or done.stdout).strip()}')
+            failed[name] = f'fold8 convert: status {done.returncode}: {(done.stderr or done.stdout).strip()}'
+    return failed
 
 
 def inspect_fold8(model, setup):
     """What `fold8 inspect` says about the INT8 file."""
-    done = subprocess.run([setup.fold8, 'inspect', model.dir / 'fold8_int8.f8', '--json', '-'], capture_output=True, text=True, check=True)
+    command = [setup.fold8, 'inspect', model.dir / 'fold8_int8.f8', '--json', '-']
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
     return json.loads(done.stdout)
 
 
@@ -123,12 +136,18 @@ class Worker:
         raise RuntimeError(f'the process ended with {self.process.returncode}: {self.errors.read().strip()[-400:]}')
 
     def ask(self, command):
-        self.process.stdin.write(command + '\n')
-        self.process.stdin.flush()
+        try:
+            self.process.stdin.write(command + '\n')
+            self.process.stdin.flush()
+        except BrokenPipeError:
+            pass    # answer() says how it ended
         return self.answer()
 
     def close(self):
-        self.process.stdin.close()  # the worker's end of commands
+        try:
+            self.process.stdin.close()  # the worker's end of commands
+        except BrokenPipeError:
+            pass
         try:
             self.process.wait(timeout=20)
         except subprocess.TimeoutExpired:

@@ -50,7 +50,8 @@ def bert_embeddings(g, weights, shape, length, ids, types):
 def bert_layer(g, weights, shape, prefix, x, mask):
     """Post-norm encoder layer with the additive mask."""
     def linear(t, n, name, gain=1.0):
-        return g.linear(t, n, gain=gain, weight=weights.transposed(f'{prefix}{name}.weight'), bias_value=weights.get(f'{prefix}{name}.bias'))
+        return g.linear(t, n, gain=gain, weight=weights.transposed(f'{prefix}{name}.weight'),
+                        bias_value=weights.get(f'{prefix}{name}.bias'))
 
     def norm(t, name):
         return g.layer_norm(t, weights.get(f'{prefix}{name}.LayerNorm.weight'), weights.get(f'{prefix}{name}.LayerNorm.bias'))
