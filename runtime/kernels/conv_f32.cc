@@ -17,7 +17,7 @@ std::size_t conv_f32_scratch_bytes(const ConvShape& shape) {
       static_cast<std::size_t>(shape.kernel[2] * shape.in_channels) * sizeof(float);
   return round_up(zeros, kAlignment) +
          round_up(conv_block_rows_f32(taps) * taps * sizeof(const float*), kAlignment) +
-         round_up(kBlockTilesF32 * taps * sizeof(std::size_t), kAlignment);
+         round_up(conv_block_rows_f32(taps) / 2 * taps * sizeof(std::size_t), kAlignment);
 }
 
 }  // namespace fold8::kernels

@@ -15,78 +15,93 @@ class ConvF32 {
         taps_(static_cast<std::size_t>(conv_taps(args.shape))),
         depth_(taps_ * static_cast<std::size_t>(args.shape.in_channels / args.shape.groups)),
         n_(static_cast<std::size_t>(args.shape.out_channels / args.shape.groups)),
-        most_rows_(conv_block_rows_f32(taps_)),
-        rows_{args, static_cast<const float*>(args.scratch), 0, {}, {}} {
-    const std::size_t zeros =
-        static_cast<std::size_t>(args.shape.kernel[2] * args.shape.in_channels);
+        most_rows_(conv_block_rows_f32(taps_) < TileShapes<Arch>::kBlockRows
+                       ? conv_block_rows_f32(taps_)
+                       : TileShapes<Arch>::kBlockRows),
+        block_(args, static_cast<const float*>(args.scratch), pointers(args),
+               reinterpret_cast<std::size_t*>(pointers(args) + aligned(most_rows_ * taps_))) {
+    const std::size_t zeros = zero_count(args.shape);
     float* z = static_cast<float*>(args.scratch);
     for (std::size_t i = 0; i < zeros; ++i) z[i] = 0.0f;
-    std::byte* at = static_cast<std::byte*>(args.scratch) + aligned(zeros * sizeof(float));
-    x_ = reinterpret_cast<const float**>(at);
-    w_offsets_ =
-        reinterpret_cast<std::size_t*>(at + aligned(most_rows_ * taps_ * sizeof(const float*)));
   }
 
   // Outputs in row order; those of a transposed convolution phase by phase, since a phase shares
   // its taps.
   void run() {
-    const ConvShape& s = args_.shape;
-    std::int64_t step[3], phase[3];
-    for (int a = 0; a < 3; ++a) step[a] = s.transposed ? s.stride[a] : 1;
-    for (phase[0] = 0; phase[0] < step[0]; ++phase[0])
-      for (phase[1] = 0; phase[1] < step[1]; ++phase[1])
-        for (phase[2] = 0; phase[2] < step[2]; ++phase[2]) {
-          walk(step, phase);
-          flush();
-        }
+    if (args_.row_begin >= args_.row_end) return;
+    const std::int64_t phases = conv_phases(args_.shape);
+    for (std::int64_t i = 0; i < phases; ++i) {
+      const ConvPhase phase = conv_phase(args_.shape, i);
+      block_.start(phase);
+      walk(phase);
+      flush();
+    }
   }
 
  private:
-  static std::size_t aligned(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
+  static std::size_t zero_count(const ConvShape& s) {
+    return static_cast<std::size_t>(s.kernel[2] * s.in_channels);
+  }
+  static std::size_t aligned(std::size_t words) { return (words + 7) / 8 * 8; }
+  static const float** pointers(const ConvF32Args& args) {
+    return reinterpret_cast<const float**>(args.scratch) +
+           aligned((zero_count(args.shape) + 1) / 2);
+  }
 
-  // The size of a block when `left` rows are left; a row reads about stride pixels that its
-  // neighbours do not.
+  // The size of a block when `left` rows are left; a row reads about as many pixels that its
+  // neighbours do not as the window moves by.
   std::size_t block_rows(std::size_t left) const {
     const ConvShape& s = args_.shape;
     const std::int64_t pixels = s.transposed ? 1 : s.stride[0] * s.stride[1] * s.stride[2];
-    const std::size_t rows = block_rows_f32(left, static_cast<std::size_t>(s.in_channels * pixels));
-    return rows < most_rows_ ? rows : most_rows_;
+    return block_rows_f32(left, static_cast<std::size_t>(s.in_channels * pixels), most_rows_);
   }
 
-  void walk(const std::int64_t* step, const std::int64_t* phase) {
+  // All outputs of the phase among the rows asked for, line by line.
+  void walk(const ConvPhase& p) {
     const ConvShape& s = args_.shape;
-    if (args_.row_begin >= args_.row_end) return;
+    const ConvAxis& c = p.axis[2];
     const std::int64_t begin = static_cast<std::int64_t>(args_.row_begin),
                        end = static_cast<std::int64_t>(args_.row_end);
     for (std::int64_t line = begin / s.out[2]; line <= (end - 1) / s.out[2]; ++line) {
-      ConvRowF32 at;
-      at.o[1] = line % s.out[1];
-      at.o[0] = line / s.out[1] % s.out[0];
-      at.b = line / (s.out[1] * s.out[0]);
-      if (at.o[0] % step[0] != phase[0] || at.o[1] % step[1] != phase[1]) continue;
-      for (std::int64_t o = phase[2]; o < s.out[2]; o += step[2]) {
-        const std::int64_t m = line * s.out[2] + o;
-        if (m < begin || m >= end) continue;
-        at.o[2] = o;
-        if (rows_.count == 0) block_ = block_rows(static_cast<std::size_t>(end - m));
-        rows_.push(at, static_cast<std::size_t>(m));
-        if (rows_.count == block_) flush();
+      const std::int64_t o1 = line % s.out[1] - p.axis[1].out_first,
+                         o0 = line / s.out[1] % s.out[0] - p.axis[0].out_first;
+      if (o0 < 0 || o1 < 0 || o0 % p.axis[0].out_step != 0 || o1 % p.axis[1].out_step != 0)
+        continue;
+      // out_first + out_step * j within [begin, end) of the line
+      const std::int64_t low = begin - line * s.out[2] - c.out_first,
+                         high = end - line * s.out[2] - c.out_first;
+      std::int64_t j = low > 0 ? (low + c.out_step - 1) / c.out_step : 0;
+      std::int64_t stop = high > 0 ? (high + c.out_step - 1) / c.out_step : 0;
+      if (stop > c.out) stop = c.out;
+      while (j < stop) {
+        if (block_.rows == 0)
+          most_block_ =
+              block_rows(static_cast<std::size_t>(end - line * s.out[2] - j * c.out_step));
+        const std::int64_t room = static_cast<std::int64_t>(most_block_ - block_.rows),
+                           count = stop - j < room ? stop - j : room;
+        block_.push({line / (s.out[1] * s.out[0]),
+                     {o0 / p.axis[0].out_step, o1 / p.axis[1].out_step, j},
+                     count});
+        j += count;
+        if (block_.rows == most_block_) flush();
       }
     }
   }
 
   // All panels of the rows collected so far.
   void flush() {
-    if (rows_.count == 0) return;
+    if (block_.rows == 0) return;
     const std::size_t per_group = (n_ + kPanelF32 - 1) / kPanelF32;
-    const std::size_t at_once = TileShapes<Arch>::panels_for(rows_.count);
-    most_ = 0;
+    const std::size_t at_once = TileShapes<Arch>::panels_for(block_.rows);
+    std::size_t cut = 0;
     for (std::size_t q = args_.panel_begin, count = 0; q < args_.panel_end; q += count) {
       const std::size_t g = q / per_group, p = q % per_group;
-      count = at_once;
-      if (count > per_group - p) count = per_group - p;
-      if (count > args_.panel_end - q) count = args_.panel_end - q;
-      arrange(TileShapes<Arch>::max_rows(count));
+      const std::size_t left =
+          args_.panel_end - q < per_group - p ? args_.panel_end - q : per_group - p;
+      count = balanced_part(left, at_once);
+      const std::size_t most = TileShapes<Arch>::max_rows(count);
+      if (most != cut) block_.cut(most);
+      cut = most;
       const std::size_t n0 = p * kPanelF32, stride = count * kPanelF32,
                         cols = n_ - n0 < stride ? n_ - n0 : stride;
       StoreF32 store;
@@ -94,26 +109,9 @@ class ConvF32 {
       multiply(g, q, count, direct ? &store : nullptr);
       if (!direct)
         finish_f32<Arch>(args_.epilogue,
-                         {0, rows_.m, rows_.count, g * n_ + n0, cols, acc_, stride});
+                         {0, block_.m, block_.rows, g * n_ + n0, cols, acc_, stride});
     }
-    rows_.count = 0;
-  }
-
-  // Cuts the block into tiles of at most `most` rows, unless it is cut like that already.
-  void arrange(std::size_t most) {
-    if (most_ == most) return;
-    most_ = most;
-    tiles_ = (rows_.count + most - 1) / most;
-    std::size_t first = 0;
-    for (std::size_t i = 0; i < tiles_; ++i) {
-      ConvTileF32& t = tile_[i];
-      t.first = first;
-      t.rows = (rows_.count - first + tiles_ - i - 1) / (tiles_ - i);
-      t.x = x_ + first * taps_;
-      t.w_offsets = w_offsets_ + i * taps_;
-      rows_.point(t);
-      first += t.rows;
-    }
+    block_.clear();
   }
 
   // The chains of `panels` panels from q on, one depth step of all tiles after the other.
@@ -127,35 +125,34 @@ class ConvF32 {
     bool more = true;
     for (std::size_t step = 0; more; ++step) {
       more = false;
-      for (std::size_t i = 0; i < tiles_; ++i) {
-        const ConvTileF32& tile = tile_[i];
-        t.acc = acc_ + tile.first * t.acc_stride;
+      for (std::size_t i = 0; i < block_.tiles; ++i) {
+        const ConvTileF32& tile = block_.tile[i];
         const std::size_t runs = tile.depth < kDepthStepF32 ? kDepthStepF32 / tile.depth : 1;
         const std::size_t pieces = (tile.depth + kDepthStepF32 - 1) / kDepthStepF32;
         const std::size_t tap = step / pieces * runs, k0 = step % pieces * kDepthStepF32;
         if (tap >= tile.taps && step != 0) continue;
+        t.acc = acc_ + tile.first * t.acc_stride;
         t.first = step == 0;
         t.taps = tile.taps - tap < runs ? tile.taps - tap : runs;
         t.depth = tile.depth - k0 < kDepthStepF32 ? tile.depth - k0 : kDepthStepF32;
-        t.rows = tile.x + tap * tile.rows;
+        t.row_step = tile.row_step;
+        t.rows = tile.x + tap * (tile.row_step ? 1 : tile.rows);
         t.w_offsets = tile.w_offsets + tap;
         t.w = w + k0 * kPanelF32;
         t.offset = channel + k0;
-        if (store) store->ms = rows_.m + tile.first;
-        t.store = (step + 1) / pieces * runs >= tile.taps ? store : nullptr;
-        TileShapes<Arch>::pick(tile.rows, panels)(t);
-        more = true;
+        const bool last = (step + 1) / pieces * runs >= tile.taps;
+        if (store) store->ms = block_.m + tile.first;
+        t.store = last ? store : nullptr;
+        TileShapes<Arch>::pick(tile.rows, panels, tile.row_step != 0)(t);
+        more = more || !last;
       }
     }
   }
 
   const ConvF32Args& args_;
   const std::size_t taps_, depth_, n_, most_rows_;
-  ConvRowsF32<Arch> rows_;
-  const float** x_;
-  std::size_t* w_offsets_;
-  std::size_t block_ = 0, most_ = 0, tiles_ = 0;
-  ConvTileF32 tile_[kBlockTilesF32];
+  ConvBlockF32<Arch> block_;
+  std::size_t most_block_ = 0;
   alignas(64) float acc_[kBlockFloatsF32];
 };
 

@@ -27,9 +27,9 @@ struct DepthwiseTile {
 };
 
 // KW, S: taps along the line and stride where they are known (dilation 1): neighbours share loads,
-// and pixels outside the line are left out. KW = 0: any, with all taps inside. kWhole: a whole
-// vector of channels, else `left` of them.
-template <class Arch, int U, int KW, int S, bool kWhole>
+// and pixels outside the line are left out unless all are inside. KW = 0: any, with all taps
+// inside. kWhole: a whole vector of channels, else `left` of them.
+template <class Arch, int U, int KW, int S, bool kInside, bool kWhole>
 [[gnu::always_inline]] inline void depthwise_line(const DepthwiseTile& t, const float* x,
                                                   const float* w, std::size_t left,
                                                   typename Arch::f32 (&acc)[U][1]) {
@@ -45,10 +45,13 @@ template <class Arch, int U, int KW, int S, bool kWhole>
 #pragma GCC unroll 8
     for (int k = 0; k < KW; ++k)
       wv[k] = batch::load_unaligned(w + static_cast<std::size_t>(k) * t.w_tap[2]);
+    x += t.first * static_cast<std::int64_t>(t.x_tap[2]);
 #pragma GCC unroll 32
-    for (int i = 0; i < (U - 1) * S + KW; ++i) {
-      if (static_cast<std::uint64_t>(t.first + i) >= static_cast<std::uint64_t>(t.width)) continue;
-      const batch xv = load(x + static_cast<std::size_t>(t.first + i) * t.x_tap[2]);
+    for (int i = 0; i < (U - 1) * S + KW; ++i, x += t.x_tap[2]) {
+      if (!kInside &&
+          static_cast<std::uint64_t>(t.first + i) >= static_cast<std::uint64_t>(t.width))
+        continue;
+      const batch xv = load(x);
 #pragma GCC unroll 8
       for (int k = 0; k < KW; ++k)
         if (i >= k && (i - k) % S == 0 && (i - k) / S < U)
@@ -65,9 +68,9 @@ template <class Arch, int U, int KW, int S, bool kWhole>
   }
 }
 
-template <class Arch, int U, int KW, int S, bool kWhole>
-[[gnu::always_inline]] inline void depthwise_channels(const DepthwiseTile& t, std::size_t c,
-                                                      std::size_t left) {
+template <class Arch, int U, int KW, int S, bool kInside, bool kWhole>
+[[gnu::always_inline]] inline void depthwise_channels(const DepthwiseTile& t, const StoreF32& store,
+                                                      std::size_t c, std::size_t left) {
   using batch = typename Arch::f32;
   batch acc[U][1];
 #pragma GCC unroll 8
@@ -76,29 +79,39 @@ template <class Arch, int U, int KW, int S, bool kWhole>
     const float* x = t.x + c + static_cast<std::size_t>(d) * t.x_tap[0];
     const float* w = t.w + c + static_cast<std::size_t>(d) * t.w_tap[0];
     for (std::int64_t h = 0; h < t.taps[1]; ++h, x += t.x_tap[1], w += t.w_tap[1])
-      depthwise_line<Arch, U, KW, S, kWhole>(t, x, w, left, acc);
+      depthwise_line<Arch, U, KW, S, kInside, kWhole>(t, x, w, left, acc);
   }
-  if (t.store) return store_tile_f32<Arch, U, 1>(*t.store, acc, c);
+  if (t.store) return store_columns_f32<Arch, U, 1, kWhole>(store, acc, c);
 #pragma GCC unroll 8
   for (int u = 0; u < U; ++u)
     acc[u][0].store_aligned(t.acc + static_cast<std::size_t>(u) * kDepthwiseChannels + c);
 }
 
-template <class Arch, int U, int KW, int S>
-void depthwise_tile(const DepthwiseTile& t) {
+template <class Arch, int U, int KW, int S, bool kInside>
+void depthwise_tile(const DepthwiseTile& tile) {
   constexpr std::size_t kWidth = Arch::f32::size;
+  const DepthwiseTile t = tile;  // copies, which stores to y cannot touch
+  const StoreF32 store = t.store ? *t.store : StoreF32{};
   std::size_t c = 0;
-  for (; c + kWidth <= t.cols; c += kWidth) depthwise_channels<Arch, U, KW, S, true>(t, c, kWidth);
-  if (c < t.cols) depthwise_channels<Arch, U, KW, S, false>(t, c, t.cols - c);
+  for (; c + kWidth <= t.cols; c += kWidth)
+    depthwise_channels<Arch, U, KW, S, kInside, true>(t, store, c, kWidth);
+  if (c < t.cols) depthwise_channels<Arch, U, KW, S, kInside, false>(t, store, c, t.cols - c);
+}
+
+template <class Arch, int KW, int S, bool kInside>
+void depthwise_outputs(const DepthwiseTile& t, std::int64_t pixels) {
+  if (pixels == 8) return depthwise_tile<Arch, 8, KW, S, kInside>(t);
+  if (pixels == 7) return depthwise_tile<Arch, 7, KW, S, kInside>(t);
+  if (pixels == 4) return depthwise_tile<Arch, 4, KW, S, kInside>(t);
+  if (pixels == 2) return depthwise_tile<Arch, 2, KW, S, kInside>(t);
+  return depthwise_tile<Arch, 1, KW, S, kInside>(t);
 }
 
 template <class Arch, int KW, int S>
 void depthwise_pixels(const DepthwiseTile& t, std::int64_t pixels) {
-  if (pixels == 8) return depthwise_tile<Arch, 8, KW, S>(t);
-  if (pixels == 7) return depthwise_tile<Arch, 7, KW, S>(t);
-  if (pixels == 4) return depthwise_tile<Arch, 4, KW, S>(t);
-  if (pixels == 2) return depthwise_tile<Arch, 2, KW, S>(t);
-  return depthwise_tile<Arch, 1, KW, S>(t);
+  if (KW == 0 || (t.first >= 0 && t.first + (pixels - 1) * S + KW <= t.width))
+    return depthwise_outputs<Arch, KW, S, true>(t, pixels);
+  if constexpr (KW > 0) depthwise_outputs<Arch, KW, S, false>(t, pixels);
 }
 
 // How many of `left` outputs to take: a size depthwise_pixels has, 14 = 7 + 7.
@@ -160,11 +173,23 @@ class DepthwiseLine {
 
   // Outputs [begin, end) along the line.
   void run(std::int64_t begin, std::int64_t end) {
+    for (std::size_t c = 0; c < channels_; c += kDepthwiseChannels) {
+      t_.cols = channels_ - c < kDepthwiseChannels ? channels_ - c : kDepthwiseChannels;
+      t_.store = make_store_f32<Arch>(args_.epilogue, c, t_.cols, store_) ? &store_ : nullptr;
+      channels(c, begin, end);
+    }
+  }
+
+ private:
+  // t_.cols channels from c on.
+  void channels(std::size_t c, std::int64_t begin, std::int64_t end) {
     for (std::int64_t o = begin, pixels = 1; o < end; o += pixels) {
       t_.first = o * s_.stride[2] - s_.pad_begin[2];
+      t_.x = x_ + c;
+      t_.w = w_ + c;
       if (known_) {
         pixels = depthwise_step<Arch>(end - o);
-        outputs(o, pixels, x_, w_, known_);
+        outputs(c, o, pixels, known_);
         continue;
       }
       const Span k = inside<Arch>(t_.first, s_.kernel[2], s_.dilation[2], s_.in[2]);
@@ -175,29 +200,20 @@ class DepthwiseLine {
                  s_.in[2])
         pixels *= 2;
       t_.taps[2] = empty_ ? 0 : k.size();
-      const std::size_t skip =
-          t_.taps[2] > 0 ? static_cast<std::size_t>(t_.first + k.begin * s_.dilation[2]) : 0;
-      outputs(o, pixels, x_ + skip * args_.x_stride,
-              w_ + static_cast<std::size_t>(k.begin) * t_.w_tap[2], &depthwise_pixels<Arch, 0, 1>);
+      if (t_.taps[2] > 0)
+        t_.x += static_cast<std::size_t>(t_.first + k.begin * s_.dilation[2]) * args_.x_stride;
+      t_.w += static_cast<std::size_t>(k.begin) * t_.w_tap[2];
+      outputs(c, o, pixels, &depthwise_pixels<Arch, 0, 1>);
     }
   }
 
- private:
-  void outputs(std::int64_t o, std::int64_t pixels, const float* x, const float* w,
+  void outputs(std::size_t c, std::int64_t o, std::int64_t pixels,
                depthwise_pixels_fn<Arch>* body) {
-    const std::size_t m = static_cast<std::size_t>(line_ * s_.out[2] + o);
-    for (std::size_t c = 0; c < channels_; c += kDepthwiseChannels) {
-      t_.cols = channels_ - c < kDepthwiseChannels ? channels_ - c : kDepthwiseChannels;
-      t_.x = x + c;
-      t_.w = w + c;
-      StoreF32 store;
-      t_.store = make_store_f32<Arch>(args_.epilogue, c, t_.cols, store) ? &store : nullptr;
-      store.m = m;
-      body(t_, pixels);
-      if (t_.store) continue;
-      finish_f32<Arch>(args_.epilogue, {m, nullptr, static_cast<std::size_t>(pixels), c, t_.cols,
-                                        acc_, kDepthwiseChannels});
-    }
+    store_.m = static_cast<std::size_t>(line_ * s_.out[2] + o);
+    body(t_, pixels);
+    if (t_.store) return;
+    finish_f32<Arch>(args_.epilogue, {store_.m, nullptr, static_cast<std::size_t>(pixels), c,
+                                      t_.cols, acc_, kDepthwiseChannels});
   }
 
   const DepthwiseF32Args& args_;
@@ -206,6 +222,7 @@ class DepthwiseLine {
   const std::size_t channels_;
   depthwise_pixels_fn<Arch>* const known_;
   DepthwiseTile t_;
+  StoreF32 store_;
   const float* x_;
   const float* w_;
   bool empty_;  // padding only

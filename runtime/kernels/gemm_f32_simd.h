@@ -22,11 +22,11 @@ void gemm_block_f32(const GemmBlockF32& b) {
   using Shapes = TileShapes<Arch>;
   const std::size_t most = Shapes::max_rows(b.panels);
   const std::size_t tiles = (b.rows + most - 1) / most;
-  const float* rows[Shapes::kMaxRows];
-  TileF32 t;
-  t.rows = rows;
-  t.taps = 1;
+  const float* x = b.x;
   const std::size_t no_offset = 0;
+  TileF32 t;
+  t.rows = &x;
+  t.row_step = b.x_stride;
   t.w_offsets = &no_offset;
   t.w_step = b.w_step;
   t.panel_stride = b.panel_stride;
@@ -36,12 +36,12 @@ void gemm_block_f32(const GemmBlockF32& b) {
     t.depth = b.k - k0 < kDepthStepF32 ? b.k - k0 : kDepthStepF32;
     t.offset = k0;
     t.w = b.w + k0 * b.w_step;
+    t.store = k0 + kDepthStepF32 >= b.k ? b.store : nullptr;
     for (std::size_t i = 0, r0 = 0; i < tiles; ++i) {
       const std::size_t count = (b.rows - r0 + tiles - i - 1) / (tiles - i);
-      for (std::size_t r = 0; r < count; ++r) rows[r] = b.x + (r0 + r) * b.x_stride;
+      x = b.x + r0 * b.x_stride;
       t.acc = b.acc + r0 * t.acc_stride;
-      t.store = k0 + kDepthStepF32 >= b.k ? b.store : nullptr;
-      Shapes::pick(count, b.panels)(t);
+      Shapes::pick(count, b.panels, true)(t);
       r0 += count;
       if (t.store) b.store->m += count;
     }
@@ -57,11 +57,11 @@ void gemm_f32(const GemmF32Args& args) {
   b.panel_stride = args.k * kPanelF32;
   b.acc = acc;
   for (std::size_t m = args.row_begin; m < args.row_end; m += b.rows) {
-    b.rows = block_rows_f32(args.row_end - m, args.k);
+    b.rows = block_rows_f32(args.row_end - m, args.k, TileShapes<Arch>::kBlockRows);
     b.x = args.x + m * args.x_stride;
     const std::size_t at_once = TileShapes<Arch>::panels_for(b.rows);
     for (std::size_t p = args.panel_begin; p < args.panel_end; p += b.panels) {
-      b.panels = args.panel_end - p < at_once ? args.panel_end - p : at_once;
+      b.panels = balanced_part(args.panel_end - p, at_once);
       b.w = args.w + p * b.panel_stride;
       const std::size_t n0 = p * kPanelF32;
       const std::size_t cols = b.panels * kPanelF32;

@@ -4,37 +4,20 @@
 
 #include <cstddef>
 
-#include "runtime/kernels/activation_generic.h"
+#include "runtime/kernels/gemm_f32_block.h"
 #include "runtime/kernels/lanes_simd.h"
 #include "runtime/kernels/pack_f32.h"
-#include "runtime/kernels/vector_io_simd.h"
+#include "runtime/kernels/store_f32_simd.h"
 
 namespace fold8::kernels::simd {
 
-// The usual epilogue (f32 out, f32 residual or none, a cheap activation or none), applied to the
-// registers.
-struct StoreF32 {
-  float* y = nullptr;  // at the tile's first column
-  std::size_t y_stride = 0;
-  const float* residual = nullptr;  // likewise, or null
-  std::size_t residual_stride = 0;
-  float residual_scale = 1;
-  const float* offset = nullptr;    // likewise, or null
-  std::size_t cols = 0;             // columns from there on; a tile may reach beyond them
-  std::size_t m = 0;                // row of the tile's first row, the others follow it ...
-  const std::size_t* ms = nullptr;  // ... unless they are listed here
-  Activation activation = Activation::none;  // none, clip or hard_swish
-  bool scaled = false;
-  float a = 0, b = 0, alpha = 1;  // alpha: only if scaled
-};
-
-// What a tile sums over: `taps` runs of `depth` products. Run t reads depth floats of each row from
-// rows[t * R + r] + offset, and weights  w + w_offsets[t] + k * w_step + p * panel_stride + (0 ..
-// 15).
+// What a tile sums over: `taps` runs of `depth` products. Run t reads depth floats of row r from
+// rows[t * R + r] + offset, or from rows[t] + r * row_step + offset if the rows are evenly apart,
+// and weights  w + w_offsets[t] + k * w_step + p * panel_stride + (0 .. 15).
 struct TileF32 {
   std::size_t taps = 1, depth = 0;
-  const float* const* rows = nullptr;  // [taps][R]
-  std::size_t offset = 0;
+  const float* const* rows = nullptr;  // [taps][R], or [taps]
+  std::size_t offset = 0, row_step = 0;
   const float* w = nullptr;
   const std::size_t* w_offsets = nullptr;  // [taps]
   std::size_t w_step = kPanelF32, panel_stride = 0;
@@ -45,117 +28,71 @@ struct TileF32 {
 };
 using tile_f32_fn = void(const TileF32& t);
 
-// f on each of R x kCols registers.
-template <int R, int kCols, class F>
-[[gnu::always_inline]] inline void each_register(F&& f) {
+// The rows of a tile as the loop over k reads them: a pointer each, ...
+template <int R, bool kEven>
+struct RowsF32 {
+  const float* x[R];
+  [[gnu::always_inline]] RowsF32(const TileF32& t, std::size_t tap) {
 #pragma GCC unroll 16
-  for (int r = 0; r < R; ++r)
-#pragma GCC unroll 16
-    for (int j = 0; j < kCols; ++j) f(r, j);
-}
-
-// c: R rows of kCols vectors, from column n0 of the store on. One branch per kind of operation,
-// none per vector. kFull: all columns are there.
-template <class Arch, int R, int kCols, bool kFull>
-[[gnu::always_inline]] inline void store_columns_f32(const StoreF32& s,
-                                                     typename Arch::f32 (&c)[R][kCols],
-                                                     std::size_t n0) {
-  using batch = typename Arch::f32;
-  using Io = VectorIo<batch>;
-  const auto at = [n0](int j) __attribute__((always_inline)) {
-    return n0 + static_cast<std::size_t>(j) * batch::size;
-  };
-  const auto left = [&](int j) __attribute__((always_inline)) {
-    return s.cols > at(j) ? s.cols - at(j) : 0;
-  };
-  const auto load = [&](const float* p, int j) __attribute__((always_inline)) {
-    return kFull ? batch::load_unaligned(p + at(j)) : batch(Io::load(p + at(j), left(j)));
-  };
-  const auto row = [&](int r) __attribute__((always_inline)) {
-    return s.ms ? s.ms[r] : s.m + static_cast<std::size_t>(r);
-  };
-  if (s.scaled)
-    each_register<R, kCols>([&](int r, int j) __attribute__((always_inline)) {
-      c[r][j] = c[r][j] * batch(s.alpha);
-    });
-#pragma GCC unroll 16
-  for (int j = 0; j < kCols; ++j) {
-    const batch offset = s.offset ? load(s.offset, j) : batch(0.0f);
-#pragma GCC unroll 16
-    for (int r = 0; r < R; ++r) c[r][j] = c[r][j] + offset;
+    for (int r = 0; r < R; ++r) x[r] = t.rows[tap * R + r] + t.offset;
   }
-  if (s.residual)
-    each_register<R, kCols>([&](int r, int j) __attribute__((always_inline)) {
-      c[r][j] = Lanes<batch>::fma(load(s.residual + row(r) * s.residual_stride, j),
-                                  batch(s.residual_scale), c[r][j]);
-    });
-  if (s.activation == Activation::clip)
-    each_register<R, kCols>([&](int r, int j) __attribute__((always_inline)) {
-      c[r][j] = generic::clip(c[r][j], batch(s.a), batch(s.b));
-    });
-  else if (s.activation == Activation::hard_swish)
-    each_register<R, kCols>([&](int r, int j) __attribute__((always_inline)) {
-      c[r][j] = generic::activate<Activation::hard_swish>(c[r][j], batch(s.a), batch(s.b));
-    });
+  [[gnu::always_inline]] float at(int r, std::size_t k) const { return x[r][k]; }
+  [[gnu::always_inline]] void next() {}
+};
+// ... or one for three rows that are evenly apart, else a tall tile runs out of registers.
+template <int R>
+struct RowsF32<R, true> {
+  static constexpr int kBases = (R + 2) / 3;
+  const float* x[kBases];
+  std::size_t step;
+  [[gnu::always_inline]] RowsF32(const TileF32& t, std::size_t tap) : step(t.row_step) {
 #pragma GCC unroll 16
-  for (int r = 0; r < R; ++r) {
-    float* y = s.y + row(r) * s.y_stride;
+    for (int i = 0; i < kBases; ++i)
+      x[i] = t.rows[tap] + t.offset + static_cast<std::size_t>(3 * i) * step;
+  }
+  [[gnu::always_inline]] float at(int r, std::size_t) const {
+    return x[r / 3][static_cast<std::size_t>(r % 3) * step];
+  }
+  [[gnu::always_inline]] void next() {
 #pragma GCC unroll 16
-    for (int j = 0; j < kCols; ++j) {
-      if constexpr (kFull)
-        c[r][j].store_unaligned(y + at(j));
-      else if (left(j) > 0)
-        Io::store(y + at(j), c[r][j], left(j));
+    for (int i = 0; i < kBases; ++i) {
+      ++x[i];
+      asm("" : "+r"(x[i]));  // keeps the compiler from making a pointer per row of it again
     }
   }
-}
+};
 
-template <class Arch, int R, int kCols>
-[[gnu::always_inline]] inline void store_tile_f32(const StoreF32& s,
-                                                  typename Arch::f32 (&c)[R][kCols],
-                                                  std::size_t n0 = 0) {
-  if (n0 + kCols * Arch::f32::size <= s.cols)
-    store_columns_f32<Arch, R, kCols, true>(s, c, n0);
-  else
-    store_columns_f32<Arch, R, kCols, false>(s, c, n0);
-}
-
-template <class Arch, int R, int P>
+template <class Arch, int R, int P, bool kEven>
 void tile_f32(const TileF32& t) {
   using batch = typename Arch::f32;
   constexpr int kWidth = static_cast<int>(batch::size);
   constexpr int kPerPanel = static_cast<int>(kPanelF32) / kWidth;
   constexpr int kCols = P * kPerPanel;
   batch c[R][kCols];
-#pragma GCC unroll 16
-  for (int r = 0; r < R; ++r)
-#pragma GCC unroll 16
-    for (int j = 0; j < kCols; ++j)
-      c[r][j] = t.first ? batch(0.0f) : batch::load_aligned(t.acc + r * t.acc_stride + j * kWidth);
+  each_register<R, kCols>([&](int r, int j) __attribute__((always_inline)) {
+    c[r][j] = t.first ? batch(0.0f) : batch::load_aligned(t.acc + r * t.acc_stride + j * kWidth);
+  });
   const std::size_t step = t.w_step, panel = t.panel_stride;
   for (std::size_t tap = 0; tap < t.taps; ++tap) {
-    const float* x[R];
-#pragma GCC unroll 16
-    for (int r = 0; r < R; ++r) x[r] = t.rows[tap * R + r] + t.offset;
+    RowsF32<R, kEven> x(t, tap);
     const float* w = t.w + t.w_offsets[tap];
-    for (std::size_t k = 0; k < t.depth; ++k, w += step) {
+    for (std::size_t k = 0; k < t.depth; ++k, w += step, x.next()) {
       batch b[kCols];
 #pragma GCC unroll 16
       for (int j = 0; j < kCols; ++j)
         b[j] = batch::load_unaligned(w + (j / kPerPanel) * panel + (j % kPerPanel) * kWidth);
 #pragma GCC unroll 16
       for (int r = 0; r < R; ++r) {
-        const batch a(x[r][k]);
+        const batch a(x.at(r, k));
 #pragma GCC unroll 16
         for (int j = 0; j < kCols; ++j) c[r][j] = Lanes<batch>::fma(a, b[j], c[r][j]);
       }
     }
   }
   if (t.store) return store_tile_f32<Arch, R, kCols>(*t.store, c);
-#pragma GCC unroll 16
-  for (int r = 0; r < R; ++r)
-#pragma GCC unroll 16
-    for (int j = 0; j < kCols; ++j) c[r][j].store_aligned(t.acc + r * t.acc_stride + j * kWidth);
+  each_register<R, kCols>([&](int r, int j) __attribute__((always_inline)) {
+    c[r][j].store_aligned(t.acc + r * t.acc_stride + j * kWidth);
+  });
 }
 
 // The tile shapes a target has: 24 (AVX-512) or 12 (AVX2) accumulators hide the FMA latency and
@@ -170,6 +107,9 @@ struct TileShapes {
     if (kWide) return panels <= 2 ? 12 : panels == 3 ? 8 : panels == 4 ? 6 : 1;
     return panels == 1 ? 6 : panels == 2 ? 3 : panels == 3 ? 2 : 1;
   }
+  // Rows of a block, at most: tiles of one panel come back to the rows of x more often, so that
+  // fewer should lie between.
+  static constexpr std::size_t kBlockRows = kWide ? kBlockRowsF32 : 60;
   // Up to so many rows matmul_f32 reads its right side unpacked.
   static constexpr std::size_t kInPlaceRows = 6;
 
@@ -180,29 +120,29 @@ struct TileShapes {
   }
 
   // The tile of `rows` <= max_rows(panels) rows and `panels` <= kMaxPanels.
-  static tile_f32_fn* pick(std::size_t rows, std::size_t panels) {
-    return pick_panels<1>(rows, panels);
+  static tile_f32_fn* pick(std::size_t rows, std::size_t panels, bool even) {
+    return even ? kEvenTiles.at[panels - 1][rows - 1] : kTiles.at[panels - 1][rows - 1];
   }
 
  private:
-  template <int P>
-  static tile_f32_fn* pick_panels(std::size_t rows, std::size_t panels) {
-    if constexpr (P > static_cast<int>(kMaxPanels)) {
-      return nullptr;
-    } else {
-      if (panels == P) return pick_rows<P, 1>(rows);
-      return pick_panels<P + 1>(rows, panels);
-    }
+  struct Table {
+    tile_f32_fn* at[kMaxPanels][kMaxRows];
+  };
+  template <bool kEven, int P, int R>
+  static constexpr void fill(Table& t) {
+    t.at[P - 1][R - 1] = &tile_f32<Arch, R, P, kEven>;
+    if constexpr (R < static_cast<int>(max_rows(P)))
+      fill<kEven, P, R + 1>(t);
+    else if constexpr (P < static_cast<int>(kMaxPanels))
+      fill<kEven, P + 1, 1>(t);
   }
-  template <int P, int R>
-  static tile_f32_fn* pick_rows(std::size_t rows) {
-    if constexpr (R > static_cast<int>(max_rows(P))) {
-      return nullptr;
-    } else {
-      if (rows == R) return &tile_f32<Arch, R, P>;
-      return pick_rows<P, R + 1>(rows);
-    }
+  template <bool kEven>
+  static constexpr Table table() {
+    Table t{};
+    fill<kEven, 1, 1>(t);
+    return t;
   }
+  static constexpr Table kTiles = table<false>(), kEvenTiles = table<true>();
 };
 
 }  // namespace fold8::kernels::simd
