@@ -23,6 +23,9 @@ struct Packing {
 // Deterministic.
 Packing pack(const std::vector<Lifetime>& buffers);
 
+// The most bytes that live at one step: no packing needs less.
+std::size_t least_bytes(const std::vector<Lifetime>& buffers);
+
 // Memory that only grows; what it held is lost when it does.
 class Arena {
  public:

@@ -27,11 +27,17 @@ Status prepare_step(Binding& b, graph::NodeId n);
 Status place_values(Binding& b);
 
 // With the largest extents where they depend on data.
-TensorType planned_type(const Facts& f);
+const Shape& planned_shape(const Facts& f);
 std::string megabytes(std::size_t bytes);
 
-// Bytes of a value of this type, nullopt if they overflow.
-std::optional<std::size_t> bytes_of(const TensorType& type);
+// Bytes of a value, nullopt if they overflow.
+std::optional<std::size_t> bytes_of(DType dtype, const Shape& shape);
+inline std::optional<std::size_t> bytes_of(const TensorType& t) {
+  return bytes_of(t.dtype, t.shape);
+}
+inline std::optional<std::size_t> planned_bytes(const Facts& f) {
+  return bytes_of(f.type.dtype, planned_shape(f));
+}
 
 // Operand i's elements are needed to know shapes, and planning knows them: the step does not read
 // its bytes.

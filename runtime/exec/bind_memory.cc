@@ -35,7 +35,7 @@ class Placement {
       const graph::Op& op = b_.info.g.node(steps_[k].node).op;
       for (std::size_t i = 0; i < steps_[k].inputs.size(); ++i) {
         const graph::ValueId v = steps_[k].inputs[i];
-        if (v != graph::kNoValue && !known_while_planning(op, i, b_.plan.facts[at(v)]))
+        if (v != graph::kNoValue && !known_while_planning(op, i, b_.plan.facts[v]))
           last_read_[at(v)] = static_cast<int>(k);
       }
     }
@@ -44,7 +44,7 @@ class Placement {
         last_read_[at(v)] = kForever;
   }
 
-  const TensorType& type(graph::ValueId v) const { return b_.plan.facts[at(v)].type; }
+  const TensorType& type(graph::ValueId v) const { return b_.plan.facts.type(v); }
   graph::ValueId root(graph::ValueId v) const {
     return root_[at(v)] == graph::kNoValue ? v : root_[at(v)];
   }
@@ -53,7 +53,7 @@ class Placement {
     const PlannedStep& step = steps_[static_cast<std::size_t>(k)];
     const graph::ValueId v = step.outputs[o];
     if (o == 0 && !step.reports_shapes && step.step != nullptr &&
-        b_.plan.facts[at(v)].data == nullptr) {
+        b_.plan.facts[v].data == nullptr) {
       const graph::ValueId source = shared_with(k);
       if (source != graph::kNoValue) {
         root_[at(v)] = root(source);
@@ -64,9 +64,9 @@ class Placement {
         return;
       }
     }
-    const TensorType planned = planned_type(b_.plan.facts[at(v)]);
     buffer_[at(v)] = static_cast<int>(lifetimes_.size());
-    lifetimes_.push_back({bytes_of(planned).value_or(0), k, std::max(k, last_read_[at(v)])});
+    lifetimes_.push_back(
+        {planned_bytes(b_.plan.facts[v]).value_or(0), k, std::max(k, last_read_[at(v)])});
     owners_.push_back(v);
   }
 
@@ -129,16 +129,16 @@ class Placement {
         b_.segment.steps[static_cast<std::size_t>(-1 - owners_[i])].scratch_offset =
             packing.offsets[i];
     }
+    b_.segment.lifetimes = std::move(lifetimes_);
     return ok_status();
   }
 
   // With keep_all every buffer lives forever, scratch excepted.
-  Packing pack_all() const {
-    if (!b_.options.keep_all) return pack(lifetimes_);
-    std::vector<Lifetime> all = lifetimes_;
-    for (std::size_t i = 0; i < all.size(); ++i)
-      if (owners_[i] >= 0) all[i].first = 0, all[i].last = kForever;
-    return pack(all);
+  Packing pack_all() {
+    if (b_.options.keep_all)
+      for (std::size_t i = 0; i < lifetimes_.size(); ++i)
+        if (owners_[i] >= 0) lifetimes_[i].first = 0, lifetimes_[i].last = kForever;
+    return pack(lifetimes_);
   }
 
   Binding& b_;

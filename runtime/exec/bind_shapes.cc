@@ -68,7 +68,7 @@ class SegmentInference {
     for (std::size_t i = 0; i < n.inputs.size(); ++i) {
       const graph::ValueId v = n.inputs[i];
       if (v == graph::kNoValue) continue;
-      Facts& f = b_.plan.facts[at(v)];
+      const Facts& f = b_.plan.facts[v];
       if (b_.plan.dynamic[at(v)] && b_.info.made_at[at(v)] >= b_.segment.begin) return false;
       if (!f.type.shape.known()) {
         return in_context(describe(n), invalid_model("the shape " + to_string(f.type.shape) +
@@ -92,7 +92,7 @@ class SegmentInference {
 
   // From here on the value counts as a constant of the plan.
   Status read(graph::ValueId v) {
-    Facts& f = b_.plan.facts[at(v)];
+    Facts& f = b_.plan.facts.edit(v);
     const auto bytes = bytes_of(f.type);
     if (!bytes) return invalid_model("tensor '" + b_.info.g.value(v).name + "' is too large");
     auto copy = Buffer::allocate(*bytes);
@@ -109,10 +109,10 @@ class SegmentInference {
         if (v != graph::kNoValue) set_dynamic(v);
       return ok_status();
     }
-    FOLD8_CHECK_OK(infer_node(b_.info.g, id, b_.plan.facts));
+    FOLD8_CHECK_OK(infer_node(id, b_.plan.facts));
     for (graph::ValueId v : n.outputs) {
       if (v == graph::kNoValue) continue;
-      Facts& f = b_.plan.facts[at(v)];
+      Facts& f = b_.plan.facts.edit(v);
       if (f.bound && !f.type.shape.known()) {
         if (!f.bound->known())
           return in_context(describe(n), invalid_model("the size of its output cannot be bounded"));
@@ -132,7 +132,7 @@ class SegmentInference {
 
   void set_dynamic(graph::ValueId v) {
     b_.plan.dynamic[at(v)] = true;
-    Shape& s = b_.plan.facts[at(v)].type.shape;
+    Shape& s = b_.plan.facts.edit(v).type.shape;
     for (int a = 0; a < s.rank(); ++a) s[a] = Dim::unknown();
   }
 
@@ -141,10 +141,10 @@ class SegmentInference {
 
 }  // namespace
 
-std::optional<std::size_t> bytes_of(const TensorType& type) {
-  const auto n = type.shape.elements();
+std::optional<std::size_t> bytes_of(DType dtype, const Shape& shape) {
+  const auto n = shape.elements();
   std::size_t bytes = 0;
-  if (!n || __builtin_mul_overflow(static_cast<std::size_t>(*n), size_of(type.dtype), &bytes))
+  if (!n || __builtin_mul_overflow(static_cast<std::size_t>(*n), size_of(dtype), &bytes))
     return std::nullopt;
   return bytes;
 }
@@ -165,13 +165,13 @@ std::vector<graph::NodeId> choose_nodes(Binding& b) {
     const graph::NodeId id = info.order[static_cast<std::size_t>(p)];
     const graph::Node& n = info.g.node(id);
     const bool runs = std::any_of(n.outputs.begin(), n.outputs.end(), [&](graph::ValueId v) {
-      return v != graph::kNoValue && b.needed[at(v)] && b.plan.facts[at(v)].data == nullptr;
+      return v != graph::kNoValue && b.needed[at(v)] && b.plan.facts[v].data == nullptr;
     });
     if (!runs) continue;
     nodes.push_back(id);
     for (std::size_t i = 0; i < n.inputs.size(); ++i)
       if (n.inputs[i] != graph::kNoValue &&
-          !known_while_planning(n.op, i, b.plan.facts[at(n.inputs[i])]))
+          !known_while_planning(n.op, i, b.plan.facts[n.inputs[i]]))
         b.needed[at(n.inputs[i])] = true;
   }
   std::reverse(nodes.begin(), nodes.end());

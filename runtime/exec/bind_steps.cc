@@ -1,4 +1,6 @@
 // Prepared operators of one segment.
+#include <list>
+
 #include "runtime/exec/bind.h"
 #include "runtime/exec/nested.h"
 
@@ -29,22 +31,36 @@ Status prepare_with_engine(const graph::Op& op, const ops::PrepareContext& c, co
   return ok_status();
 }
 
+// Every operand that planning knows is a constant of the graph: what prepare() makes of it may be
+// kept.
+bool only_constants(const Binding& b, const graph::Node& n) {
+  for (graph::ValueId v : n.inputs)
+    if (v != graph::kNoValue && b.plan.facts[v].data != nullptr && !b.info.g.is_constant(v))
+      return false;
+  return true;
+}
+
 Status prepare_operator(Binding& b, const graph::Node& n, PlannedStep& step) {
-  std::vector<TensorType> types;  // stay put: reserved
-  types.reserve(n.inputs.size() + n.outputs.size());
+  std::list<TensorType> bounded;  // stay put
   ops::PrepareContext c;
   c.kernels = b.options.kernels;
   c.threads = b.options.pool != nullptr ? b.options.pool->threads() : 1;
+  if (only_constants(b, n)) c.memo = &b.info.memos[static_cast<std::size_t>(step.node)];
   const auto add = [&](graph::ValueId v) {
     ops::PrepareContext::Operand operand;
     if (v == graph::kNoValue) return operand;
-    const Facts& f = b.plan.facts[at(v)];
-    types.push_back(planned_type(f));
-    operand.type = &types.back();
+    const Facts& f = b.plan.facts[v];
+    operand.type = &b.plan.facts.type(v);
+    if (f.bound && !f.type.shape.known()) {
+      operand.type = &bounded.emplace_back(f.type);
+      bounded.back().shape = *f.bound;
+    }
     operand.constant = f.data;
-    operand.ints = f.ints && f.data == nullptr ? &*f.ints : nullptr;
+    operand.ints = f.data == nullptr ? f.ints.get() : nullptr;
     return operand;
   };
+  c.inputs.reserve(n.inputs.size());
+  c.outputs.reserve(n.outputs.size());
   for (graph::ValueId v : n.inputs) c.inputs.push_back(add(v));
   for (graph::ValueId v : n.outputs) {
     c.outputs.push_back(add(v));
@@ -60,7 +76,7 @@ bool all_empty(const Binding& b, const PlannedStep& step) {
   for (graph::ValueId v : step.outputs) {
     if (v == graph::kNoValue) continue;
     if (b.plan.dynamic[at(v)]) return false;
-    if (b.plan.facts[at(v)].type.shape.count() > 0) return false;
+    if (b.plan.facts[v].type.shape.count() > 0) return false;
   }
   return true;
 }
@@ -69,11 +85,11 @@ bool all_empty(const Binding& b, const PlannedStep& step) {
 Status check_sizes(const Binding& b, const graph::Node& n) {
   for (graph::ValueId v : n.outputs) {
     if (v == graph::kNoValue) continue;
-    const TensorType t = planned_type(b.plan.facts[at(v)]);
-    const auto bytes = bytes_of(t);
+    const Facts& f = b.plan.facts[v];
+    const auto bytes = planned_bytes(f);
     if (!bytes || *bytes > b.options.memory_limit)
       return invalid_argument("tensor '" + b.info.g.value(v).name + "' would be " +
-                              std::string(name(t.dtype)) + to_string(t.shape) +
+                              std::string(name(f.type.dtype)) + to_string(planned_shape(f)) +
                               ", more than the limit of " + megabytes(b.options.memory_limit) +
                               "; run smaller inputs");
   }
@@ -82,10 +98,8 @@ Status check_sizes(const Binding& b, const graph::Node& n) {
 
 }  // namespace
 
-TensorType planned_type(const Facts& f) {
-  TensorType t = f.type;
-  if (f.bound && !t.shape.known()) t.shape = *f.bound;
-  return t;
+const Shape& planned_shape(const Facts& f) {
+  return f.bound && !f.type.shape.known() ? *f.bound : f.type.shape;
 }
 
 std::string megabytes(std::size_t bytes) { return std::to_string((bytes >> 20) + 1) + " MB"; }
@@ -105,10 +119,9 @@ Status prepare_step(Binding& b, graph::NodeId id) {
     step.idle = all_empty(b, step);
     if (!step.idle) FOLD8_CHECK_OK(prepare_operator(b, n, step));
   }
-  for (const auto* list : {&step.inputs, &step.outputs})
-    for (graph::ValueId v : *list)
-      if (v != graph::kNoValue)
-        step.bytes += bytes_of(planned_type(b.plan.facts[at(v)])).value_or(0);
+  for (const auto list : {step.inputs, step.outputs})
+    for (graph::ValueId v : list)
+      if (v != graph::kNoValue) step.bytes += planned_bytes(b.plan.facts[v]).value_or(0);
   b.segment.steps.push_back(std::move(step));
   return ok_status();
 }

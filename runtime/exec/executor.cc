@@ -149,7 +149,7 @@ Status Executor::run_step(PlannedStep& step, std::byte* scratch) {
 }
 
 Status Executor::run_operator(PlannedStep& step, std::byte* scratch) {
-  const auto gather = [&](const std::vector<graph::ValueId>& values, std::vector<void*>& pointers) {
+  const auto gather = [&](std::span<const graph::ValueId> values, std::vector<void*>& pointers) {
     pointers.resize(values.size());
     for (std::size_t i = 0; i < values.size(); ++i)
       pointers[i] = values[i] == graph::kNoValue ? nullptr : current_->data[at(values[i])];
@@ -174,7 +174,7 @@ Status Executor::run_operator(PlannedStep& step, std::byte* scratch) {
 }
 
 Status Executor::take_shape(graph::ValueId v, const std::optional<Shape>& reported) {
-  Facts& f = current_->facts[at(v)];
+  Facts& f = current_->facts.edit(v);
   if (!reported || !reported->known())
     return internal_error("'" + info_.g.value(v).name + "' has no shape after running");
   if (f.bound && reported->count() > f.bound->count())
@@ -192,7 +192,7 @@ Status Executor::run_control(PlannedStep& step) {
   for (std::size_t o = 0; o < step.outputs.size(); ++o) {
     const graph::ValueId v = step.outputs[o];
     if (v == graph::kNoValue) continue;
-    Facts& f = current_->facts[at(v)];
+    Facts& f = current_->facts.edit(v);
     const TensorView& got = control_outputs_[o];
     if (got.dtype != f.type.dtype || got.layout != f.type.layout)
       return invalid_model("'" + info_.g.value(v).name + "' is " + std::string(name(got.dtype)) +
@@ -210,7 +210,7 @@ Status Executor::call_tap(const PlannedStep& step) {
 }
 
 TensorView Executor::view(graph::ValueId v) const {
-  const TensorType& t = current_->facts[at(v)].type;
+  const TensorType& t = current_->facts[v].type;
   return {t.dtype, t.shape, current_->data[at(v)], t.layout};
 }
 
@@ -235,8 +235,8 @@ void Executor::hand_over_outputs() {
 TensorView Executor::find(graph::ValueId v) const {
   if (current_ == nullptr) return {};
   const bool lives = options_.keep_all || info_.g.is_constant(v) || info_.is_input[at(v)] ||
-                     info_.last_use[at(v)] == kForever || current_->facts[at(v)].data != nullptr;
-  if (!lives || !current_->facts[at(v)].type.shape.known()) return {};
+                     info_.last_use[at(v)] == kForever || current_->facts[v].data != nullptr;
+  if (!lives || !current_->facts[v].type.shape.known()) return {};
   return view(v);
 }
 

@@ -16,44 +16,61 @@ void fill_unknown(Shape& inferred, const Shape& declared) {
       inferred[a] = declared[a];
 }
 
-ops::InferContext make_context(const graph::Node& n, const std::vector<Facts>& facts) {
+// Types of outputs are moved into the context: an error ends the plan.
+ops::InferContext make_context(const graph::Node& n, FactsTable& facts) {
   ops::InferContext c;
+  c.inputs.reserve(n.inputs.size());
+  c.outputs.reserve(n.outputs.size());
   for (graph::ValueId v : n.inputs) {
     ops::InferContext::Operand operand;
     if (v != graph::kNoValue) {
-      const Facts& f = facts[at(v)];
-      operand.type = &f.type;
-      operand.ints = f.ints && f.data == nullptr ? &*f.ints : nullptr;
+      const Facts& f = facts[v];
+      operand.type = &facts.type(v);
+      operand.ints = f.data == nullptr ? f.ints.get() : nullptr;
       operand.constant = f.type.layout == Layout::plain ? f.data : nullptr;
     }
     c.inputs.push_back(operand);
   }
   for (graph::ValueId v : n.outputs) {
-    ops::InferContext::Output output;
+    ops::InferContext::Output& output = c.outputs.emplace_back();
     output.wanted = v != graph::kNoValue;
-    if (output.wanted) {
-      output.type = facts[at(v)].type;
-      output.typed = facts[at(v)].has_type;
-    }
-    c.outputs.push_back(std::move(output));
+    if (!output.wanted) continue;
+    Facts& f = facts.edit(v);
+    output.typed = f.has_type;
+    output.type = std::move(f.type);
   }
   return c;
 }
 
 }  // namespace
 
-std::vector<Facts> initial_facts(const graph::Graph& g) {
-  std::vector<Facts> facts(at(g.value_count()));
-  for (graph::ValueId v = 0; v < g.value_count(); ++v) facts[at(v)] = initial_facts(g, v);
-  return facts;
+ConstantFacts::ConstantFacts(const graph::Graph& graph) : g(graph), slot(at(graph.value_count())) {
+  std::int32_t activations = 0;
+  for (graph::ValueId v = 0; v < g.value_count(); ++v) {
+    if (!g.is_constant(v)) {
+      slot[at(v)] = activations++;
+      continue;
+    }
+    slot[at(v)] = -1 - static_cast<std::int32_t>(constants.size());
+    Facts& f = constants.emplace_back();
+    const TensorType& t = g.type(v);
+    f.type = {t.dtype, t.shape, std::nullopt, t.layout};
+    f.has_type = g.value(v).has_type;
+    f.data = g.value(v).constant->data();
+  }
 }
 
-Facts initial_facts(const graph::Graph& g, graph::ValueId v) {
+FactsTable::FactsTable(const ConstantFacts& constants)
+    : constants_(&constants), own_(constants.slot.size() - constants.constants.size()) {
+  for (graph::ValueId v = 0; v < constants.g.value_count(); ++v)
+    if (constants.slot[at(v)] >= 0) reset(v);
+}
+
+void FactsTable::reset(graph::ValueId v) {
   Facts f;
-  f.type = g.type(v);
-  f.has_type = g.value(v).has_type;
-  if (g.is_constant(v)) f.data = g.value(v).constant->data();
-  return f;
+  f.type = graph().type(v);
+  f.has_type = graph().value(v).has_type;
+  edit(v) = std::move(f);
 }
 
 bool is_control_flow(const graph::Op& op) {
@@ -65,23 +82,24 @@ std::string describe(const graph::Node& n) {
   return "node '" + n.name + "' (" + graph::display_name(n.op) + ")";
 }
 
-Status infer_node(const graph::Graph& g, graph::NodeId id, std::vector<Facts>& facts) {
+Status infer_node(graph::NodeId id, FactsTable& facts) {
+  const graph::Graph& g = facts.graph();
   const graph::Node& n = g.node(id);
   for (graph::ValueId v : n.inputs)
-    if (v != graph::kNoValue && !facts[at(v)].has_type)
+    if (v != graph::kNoValue && !facts[v].has_type)
       return in_context(describe(n), invalid_model("the type of its operand '" + g.value(v).name +
                                                    "' is not known"));
   ops::InferContext c = make_context(n, facts);
   if (auto s = ops::infer(n.op, c); !s.ok()) return in_context(describe(n), std::move(s).error());
   for (std::size_t o = 0; o < n.outputs.size(); ++o) {
     if (n.outputs[o] == graph::kNoValue) continue;
-    Facts& f = facts[at(n.outputs[o])];
+    Facts& f = facts.edit(n.outputs[o]);
     ops::InferContext::Output& out = c.outputs[o];
-    if (f.has_type && !out.bound) fill_unknown(out.type.shape, f.type.shape);
+    if (f.has_type && !out.bound) fill_unknown(out.type.shape, g.type(n.outputs[o]).shape);
     f.type = std::move(out.type);
     f.has_type = true;
-    f.ints = std::move(out.ints);
-    f.bound = std::move(out.bound);
+    f.ints = out.ints ? std::make_unique<ops::KnownInts>(std::move(*out.ints)) : nullptr;
+    f.bound = out.bound ? std::make_unique<Shape>(*out.bound) : nullptr;
   }
   return ok_status();
 }

@@ -6,8 +6,6 @@
 namespace fold8::exec {
 namespace {
 
-std::size_t at(graph::ValueId v) { return static_cast<std::size_t>(v); }
-
 // A shape in another graph, whose symbols mean nothing here.
 Shape foreign(const Shape& s) {
   Shape out = s;
@@ -47,7 +45,7 @@ Result<std::shared_ptr<const graph::Graph>> typed_body(
 
 class ControlInference {
  public:
-  ControlInference(graph::Graph& g, graph::NodeId n, std::vector<Facts>& facts)
+  ControlInference(graph::Graph& g, graph::NodeId n, FactsTable& facts)
       : node_(g.node(n)), facts_(facts) {}
 
   Status run() {
@@ -60,12 +58,12 @@ class ControlInference {
  private:
   std::optional<TensorType> operand(std::size_t i) const {
     const graph::ValueId v = node_.inputs[i];
-    if (v == graph::kNoValue || !facts_[at(v)].has_type) return std::nullopt;
-    return foreign(facts_[at(v)].type);
+    if (v == graph::kNoValue || !facts_[v].has_type) return std::nullopt;
+    return foreign(facts_.type(v));
   }
   void set_output(std::size_t o, TensorType type) {
     if (node_.outputs[o] == graph::kNoValue) return;
-    Facts& f = facts_[at(node_.outputs[o])];
+    Facts& f = facts_.edit(node_.outputs[o]);
     if (f.has_type && f.type.shape.rank() == type.shape.rank()) return;  // declared
     f.type = std::move(type);
     f.has_type = true;
@@ -156,25 +154,26 @@ class ControlInference {
   }
 
   graph::Node& node_;
-  std::vector<Facts>& facts_;
+  FactsTable& facts_;
 };
 
 }  // namespace
 
 Status infer_types(graph::Graph& g) {
   FOLD8_TRY(const std::vector<graph::NodeId> order, g.topological_order());
-  std::vector<Facts> facts = initial_facts(g);
+  const ConstantFacts constants(g);
+  FactsTable facts(constants);
   for (graph::NodeId n : order) {
     if (!is_control_flow(g.node(n).op)) {
-      FOLD8_CHECK_OK(infer_node(g, n, facts));
+      FOLD8_CHECK_OK(infer_node(n, facts));
     } else if (auto s = ControlInference(g, n, facts).run(); !s.ok()) {
       return in_context(describe(g.node(n)), std::move(s).error());
     }
   }
   for (graph::ValueId v = 0; v < g.value_count(); ++v) {
     if (g.is_constant(v)) continue;
-    g.value(v).type = std::move(facts[at(v)].type);
-    g.value(v).has_type = facts[at(v)].has_type;
+    g.value(v).type = std::move(facts.edit(v).type);
+    g.value(v).has_type = facts[v].has_type;
   }
   return ok_status();
 }

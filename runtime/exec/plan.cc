@@ -17,7 +17,9 @@ GraphInfo::GraphInfo(const graph::Graph& graph, std::vector<graph::NodeId> execu
       order(std::move(execution_order)),
       last_use(at(graph.value_count()), -1),
       made_at(at(graph.value_count()), -1),
-      is_input(at(graph.value_count()), false) {
+      is_input(at(graph.value_count()), false),
+      constants(graph),
+      memos(static_cast<std::size_t>(graph.node_count())) {
   for (std::size_t p = 0; p < order.size(); ++p) {
     const graph::Node& n = g.node(order[p]);
     for (graph::ValueId v : n.inputs)
@@ -37,11 +39,17 @@ std::size_t Plan::arena_bytes() const {
   return sum;
 }
 
+std::size_t Plan::least_arena_bytes() const {
+  std::size_t sum = 0;
+  for (const Segment& s : segments) sum += least_bytes(s.lifetimes);
+  return sum;
+}
+
 std::unique_ptr<Plan> start_plan(const GraphInfo& info, std::vector<Shape> input_shapes) {
   auto plan = std::make_unique<Plan>();
-  plan->facts = initial_facts(info.g);
+  plan->facts = FactsTable(info.constants);
   for (std::size_t i = 0; i < input_shapes.size(); ++i)
-    plan->facts[at(info.g.inputs[i])].type.shape = input_shapes[i];
+    plan->facts.edit(info.g.inputs[i]).type.shape = input_shapes[i];
   plan->input_shapes = std::move(input_shapes);
   const std::size_t values = at(info.g.value_count());
   plan->data.assign(values, nullptr);
@@ -58,6 +66,7 @@ Status bind_next_segment(const GraphInfo& info, const PlanOptions& options, Plan
   b.segment.begin = plan.segments.empty() ? 0 : plan.segments.back().end;
   FOLD8_CHECK_OK(infer_segment(b));
   const std::vector<graph::NodeId> nodes = choose_nodes(b);
+  b.segment.steps.reserve(nodes.size());
   for (graph::NodeId n : nodes) FOLD8_CHECK_OK(prepare_step(b, n));
   FOLD8_CHECK_OK(place_values(b));
   if (b.segment.end == static_cast<int>(info.order.size())) b.segment.end = kForever;
@@ -72,18 +81,18 @@ void drop_segments(const GraphInfo& info, Plan& plan, std::size_t from) {
     for (int p = s.begin; p < end; ++p)
       for (graph::ValueId v : info.g.node(info.order[static_cast<std::size_t>(p)]).outputs) {
         if (v == graph::kNoValue) continue;
-        plan.facts[at(v)] = initial_facts(info.g, v);
+        plan.facts.reset(v);
         plan.data[at(v)] = nullptr;
         plan.dynamic[at(v)] = plan.writable[at(v)] = false;
       }
-    for (const auto& read : s.read_data) plan.facts[at(read.first)].data = nullptr;
+    for (const auto& read : s.read_data) plan.facts.edit(read.first).data = nullptr;
     plan.segments.pop_back();
   }
 }
 
 bool still_bound(const Plan& plan, const Segment& segment) {
   for (const auto& [v, shape] : segment.read_shapes)
-    if (!(plan.facts[at(v)].type.shape == shape)) return false;
+    if (!(plan.facts[v].type.shape == shape)) return false;
   for (const auto& [v, bytes] : segment.read_data)
     if (plan.data[at(v)] == nullptr ||
         std::memcmp(plan.data[at(v)], bytes->data(), bytes->size()) != 0)

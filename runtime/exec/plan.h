@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -28,6 +29,10 @@ struct GraphInfo {
       last_use;  // [values]: position in `order` of the last reader; kForever for graph outputs
   std::vector<int> made_at;  // [values]: position of the producer; -1 for inputs and constants
   std::vector<bool> is_input;
+  ConstantFacts constants;
+  // [nodes]: what all plans share. Filled while planning, by one thread: an executor's info is its
+  // own.
+  mutable std::vector<ops::NodeMemo> memos;
 };
 inline constexpr int kForever = INT32_MAX;
 
@@ -46,8 +51,8 @@ struct PlannedStep {
   graph::NodeId node = graph::kNoNode;
   std::unique_ptr<ops::Step> step;  // null for control flow
   ControlStep* control = nullptr;   // owned by PlanOptions.controls: bodies keep their plans
-  std::vector<graph::ValueId> inputs, outputs;
-  std::string_view engine = "fold8";  // who prepared it
+  std::span<const graph::ValueId> inputs, outputs;  // the node's
+  std::string_view engine = "fold8";                // who prepared it
   std::size_t scratch_offset = 0;
   bool reports_shapes = false;  // an output's extent is known only after running
   bool idle = false;            // all outputs are empty
@@ -59,6 +64,7 @@ struct Segment {
   int begin = 0, end = 0;  // positions in GraphInfo::order
   std::vector<PlannedStep> steps;
   std::size_t arena_bytes = 0;
+  std::vector<Lifetime> lifetimes;                             // of the buffers packed in it
   std::vector<std::pair<graph::ValueId, std::size_t>> placed;  // offsets in the segment's arena
   std::vector<std::pair<graph::ValueId, graph::ValueId>>
       aliases;  // value, the one whose bytes it is
@@ -71,13 +77,14 @@ struct Segment {
 
 struct Plan {
   std::vector<Shape> input_shapes;  // the key
-  std::vector<Facts> facts;         // with numbers for extents, as far as segments are bound
+  FactsTable facts;                 // with numbers for extents, as far as segments are bound
   std::vector<void*> data;          // [values]: where each lies in the current run; null: nowhere
   std::vector<bool> dynamic;        // [values]: the shape comes from a step, each run anew
   std::vector<bool> writable;       // [values]: lies in an arena of ours
   std::vector<Segment> segments;
   bool complete() const;
   std::size_t arena_bytes() const;
+  std::size_t least_arena_bytes() const;  // what lives at the same time: no arena is smaller
 };
 
 // A plan without segments. Types of inputs are the graph's with `input_shapes`.

@@ -39,6 +39,12 @@ Status check_shape(const graph::Graph& g, const Shape& declared, const Shape& gi
   return ok_status();
 }
 
+// Multiplies 8-bit codes.
+bool reads_codes(const graph::Graph& g, const graph::Node& n) {
+  return !n.inputs.empty() && n.inputs[0] != graph::kNoValue &&
+         is_quantizable(g.type(n.inputs[0]).dtype);
+}
+
 }  // namespace
 
 struct Session::Impl {
@@ -148,12 +154,16 @@ std::vector<StepProfile> Session::profile() const {
       if (step.idle) continue;
       const graph::Node& n = g.node(step.node);
       steps.push_back({step.node, n.name, graph::display_name(n.op), std::string(step.engine),
-                       step.microseconds, step.step != nullptr ? step.step->macs() : 0,
-                       step.bytes});
+                       step.microseconds, step.step != nullptr ? step.step->macs() : 0, step.bytes,
+                       reads_codes(g, n)});
     }
   return steps;
 }
 
 std::size_t Session::arena_bytes() const { return impl_->executor->arena_bytes(); }
+std::size_t Session::least_arena_bytes() const {
+  const Plan* plan = impl_->executor->plan();
+  return plan == nullptr ? 0 : plan->least_arena_bytes();
+}
 
 }  // namespace fold8::exec

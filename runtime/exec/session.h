@@ -32,7 +32,8 @@ struct StepProfile {
   std::string engine;       // who ran it: "fold8", "onednn"
   double microseconds = 0;  // of the last run
   double macs = 0;
-  std::size_t bytes = 0;  // read and written
+  std::size_t bytes = 0;  // read and written, weights included
+  bool integer = false;   // an INT8 kernel: its peak is another than that of floats
 };
 
 class Session {
@@ -56,7 +57,8 @@ class Session {
   void set_tap(Tap tap);
   void enable_profile(bool on);
   std::vector<StepProfile> profile() const;
-  std::size_t arena_bytes() const;  // of the current plan
+  std::size_t arena_bytes() const;        // of the current plan
+  std::size_t least_arena_bytes() const;  // what of it lives at the same time: the lower bound
 
  private:
   Session();

@@ -134,6 +134,8 @@ class AdapterStep final : public Step {
   Adapted a_;
 };
 
+bool is_set(const std::optional<TensorType>& t) { return t.has_value(); }
+
 bool needs_conversion(const TensorType& from, const TensorType& to) {
   return !same_numbers(from, to) || !same_order(from.shape, from.layout, to.layout);
 }
@@ -142,6 +144,9 @@ bool needs_conversion(const TensorType& from, const TensorType& to) {
 
 Result<StepPtr> prepare_adapted(const graph::Op& op, const PrepareContext& c,
                                 const NativeTypes& native, PrepareFn prepare) {
+  if (std::none_of(native.inputs.begin(), native.inputs.end(), is_set) &&
+      std::none_of(native.outputs.begin(), native.outputs.end(), is_set))
+    return prepare(op, c);
   PrepareContext inner = c;
   Adapted a;
   Scratch scratch;
@@ -157,16 +162,17 @@ Result<StepPtr> prepare_adapted(const graph::Op& op, const PrepareContext& c,
   };
   for (std::size_t i = 0; i < c.inputs.size(); ++i) {
     if (!c.has(i)) continue;
-    inner.inputs[i].type = &native.inputs[i];
-    if (!needs_conversion(c.type(i), native.inputs[i])) continue;
+    if (!native.inputs[i]) continue;
+    inner.inputs[i].type = &*native.inputs[i];
+    if (!needs_conversion(c.type(i), *native.inputs[i])) continue;
     inner.inputs[i].constant = nullptr;
-    add(a.before, i, c.type(i), native.inputs[i], false);
+    add(a.before, i, c.type(i), *native.inputs[i], false);
   }
   for (std::size_t o = 0; o < c.outputs.size(); ++o) {
-    if (!c.wants(o)) continue;
-    inner.outputs[o].type = &native.outputs[o];
-    if (needs_conversion(c.out(o), native.outputs[o]))
-      add(a.behind, o, native.outputs[o], c.out(o), true);
+    if (!c.wants(o) || !native.outputs[o]) continue;
+    inner.outputs[o].type = &*native.outputs[o];
+    if (needs_conversion(c.out(o), *native.outputs[o]))
+      add(a.behind, o, *native.outputs[o], c.out(o), true);
   }
   FOLD8_TRY(a.inner, prepare(op, inner));
   if (a.before.empty() && a.behind.empty()) return std::move(a.inner);

@@ -94,7 +94,7 @@ Result<StepPtr> f32_step(const PrepareContext& c, const kernels::ConvShape& s, W
   const std::size_t offsets = epilogue.scratch_bytes(),
                     rows = static_cast<std::size_t>(kernels::conv_rows(s));
   const auto x_stride = static_cast<std::size_t>(s.in_channels);
-  if (weight.type.layout == Layout::depthwise_f32) {
+  if (weight.type->layout == Layout::depthwise_f32) {
     return make_step(
         [=, weight = std::move(weight), epilogue = std::move(epilogue),
          kernel = c.kernels->depthwise_f32](const RunContext& run) {
@@ -145,8 +145,8 @@ Result<StepPtr> u8s8_step(const PrepareContext& c, const kernels::ConvShape& s, 
   const std::size_t offsets = epilogue.scratch_bytes(),
                     rows = static_cast<std::size_t>(kernels::conv_rows(s));
   const std::size_t call = round_up(kernels::conv_u8s8_scratch_bytes(s), kAlignment);
-  auto* kernel =
-      weight.type.layout == Layout::depthwise_s8 ? c.kernels->depthwise_u8s8 : c.kernels->conv_u8s8;
+  auto* kernel = weight.type->layout == Layout::depthwise_s8 ? c.kernels->depthwise_u8s8
+                                                             : c.kernels->conv_u8s8;
   const std::int32_t zero = c.type(0).quant ? c.type(0).quant->zero_point() : 0;
   if (!zeros.empty()) zeros.resize(round_up(zeros.size(), 16));
   return make_step(
@@ -187,22 +187,22 @@ Result<StepPtr> prepare_op(const graph::Conv& op, const PrepareContext& c) {
   const MatrixBatch rows{static_cast<std::size_t>(kernels::conv_rows(s)), columns, depth, {0}, {0}};
   if (!integer_x(x)) {
     FOLD8_TRY(EpiloguePlan epilogue, EpiloguePlan::make(c, spec));
-    FOLD8_TRY(Weight weight, packed_f32_operand(op, w, data));
-    if (pointwise(s) && weight.type.layout == Layout::packed_f32)
+    FOLD8_TRY(Weight weight, packed_f32_operand(op, c));
+    if (pointwise(s) && weight.type->layout == Layout::packed_f32)
       return gemm_f32_step(c, rows, std::move(weight), std::move(epilogue));
     return f32_step(c, s, std::move(weight), std::move(epilogue));
   }
   if (x.quant && !x.quant->is_per_tensor()) return unsupported("a convolution of " + describe(x));
-  Weight weight{w, static_cast<const std::byte*>(data), nullptr};
+  Weight weight(w, data);
   if (w.layout == Layout::plain) {
     FOLD8_TRY(PackedWeight packed, pack_conv_weight(s, w, data));
-    weight = {packed.type, packed.data->data(), packed.data};
+    weight = Weight(std::make_shared<const PackedWeight>(std::move(packed)));
   }
-  FOLD8_TRY(ColumnParams params, column_params(weight.type, op.transposed ? 1 : 0, columns));
+  FOLD8_TRY(ColumnParams params, column_params(*weight.type, op.transposed ? 1 : 0, columns));
   spec.integer = true;
-  spec.weight_scales = &params.scales;
+  spec.weight_scales = params.scales;
   FOLD8_TRY(EpiloguePlan epilogue, EpiloguePlan::make(c, spec));
-  if (pointwise(s) && weight.type.layout == Layout::packed_s8)
+  if (pointwise(s) && weight.type->layout == Layout::packed_s8)
     return gemm_u8s8_step(c, rows, std::move(weight), std::move(params.zero_points),
                           std::move(epilogue));
   return u8s8_step(c, s, std::move(weight), std::move(params.zero_points), std::move(epilogue));

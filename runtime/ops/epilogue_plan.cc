@@ -23,6 +23,20 @@ Status set_output(kernels::Epilogue& e, const TensorType& y, bool integer) {
 
 }  // namespace
 
+// Multipliers and offsets, padded to whole vectors, and what they were computed from: constants of
+// a graph stay where they are, so their addresses stand for their numbers.
+struct EpiloguePlan::Columns {
+  struct Source {
+    const void *scales = nullptr, *bias = nullptr;
+    std::size_t scale_count = 0, columns = 0;
+    double x_scale = 1, divisor = 1;
+    bool per_token = false;
+    friend bool operator==(const Source&, const Source&) = default;
+  };
+  Source source;
+  std::vector<float> multiplier, offset;
+};
+
 Result<EpiloguePlan> EpiloguePlan::make(const PrepareContext& c, const EpilogueSpec& spec) {
   EpiloguePlan p;
   const TensorType& x = c.type(0);
@@ -40,42 +54,8 @@ Result<EpiloguePlan> EpiloguePlan::make(const PrepareContext& c, const EpilogueS
   const bool scaled = u8 && spec.integer && !per_token && folds;  // everything is in units of s_y
   p.divisor_ = scaled ? sy : 1.0;
   if (u8 && !scaled) e.y_divisor = y.quant->scale();
-  if (spec.integer) {
-    if (per_token && !c.has(spec.row_scale))
-      return invalid_model("input 0 has scales per token, but input " +
-                           std::to_string(spec.row_scale) + ", the scales, is missing");
-    const double sx = x.quant && !per_token ? static_cast<double>(x.quant->scale()) : 1.0;
-    p.multiplier_.assign(round_up(spec.columns, kPad), 0.0f);
-    for (std::size_t i = 0; i < spec.columns; ++i) {
-      const float sw = (*spec.weight_scales)[i];
-      p.multiplier_[i] =
-          per_token ? sw : static_cast<float>(sx * static_cast<double>(sw) / p.divisor_);
-    }
-    p.has_row_scale_ = per_token;
-  }
-  if (c.has(spec.bias)) {
-    p.computed_bias_ = c.inputs[spec.bias].constant == nullptr;
-    p.offset_.assign(round_up(spec.columns, kPad), 0.0f);
-    const auto* b = static_cast<const float*>(c.inputs[spec.bias].constant);
-    for (std::size_t i = 0; b != nullptr && i < spec.columns; ++i)
-      p.offset_[i] = divided(b[i], p.divisor_);
-  }
-  if (c.has(spec.residual)) {
-    const TensorType& r = c.type(spec.residual);
-    p.has_residual_ = true;
-    if (r.dtype == DType::f32) {
-      e.residual_kind = kernels::ResidualKind::f32;
-      e.residual_scale = divided(1.0f, p.divisor_);
-    } else if (r.dtype == DType::u8 && r.quant && r.quant->is_per_tensor()) {
-      e.residual_kind = kernels::ResidualKind::u8;
-      e.residual_scale = divided(r.quant->scale(), p.divisor_);
-      e.residual_zero_point = r.quant->zero_point();
-    } else {
-      return unsupported("a residual of type " + describe(r));
-    }
-    if (r.shape.count() != y.shape.count())
-      return invalid_model("the residual is " + describe(r) + ", the output " + describe(y));
-  }
+  FOLD8_CHECK_OK(p.set_columns(c, spec, per_token));
+  FOLD8_CHECK_OK(p.set_residual(c));
   const bool bounds = scaled && spec.activation == Activation::clip;
   e.activation = spec.activation;
   e.a = bounds ? divided(spec.a, sy) : spec.a;
@@ -84,21 +64,86 @@ Result<EpiloguePlan> EpiloguePlan::make(const PrepareContext& c, const EpilogueS
   return p;
 }
 
+Status EpiloguePlan::set_columns(const PrepareContext& c, const EpilogueSpec& spec,
+                                 bool per_token) {
+  const auto& quant = c.type(0).quant;
+  Columns::Source source{.columns = spec.columns, .divisor = divisor_, .per_token = per_token};
+  if (spec.integer) {
+    if (per_token && !c.has(spec.row_scale))
+      return invalid_model("input 0 has scales per token, but input " +
+                           std::to_string(spec.row_scale) + ", the scales, is missing");
+    source.scales = spec.weight_scales.data();
+    source.scale_count = spec.weight_scales.size();
+    source.x_scale = quant && !per_token ? static_cast<double>(quant->scale()) : 1.0;
+    has_row_scale_ = per_token;
+  }
+  const bool has_bias = c.has(spec.bias);
+  computed_bias_ = has_bias && c.inputs[spec.bias].constant == nullptr;
+  if (has_bias) source.bias = c.inputs[spec.bias].constant;
+  if (c.memo != nullptr && c.memo->columns != nullptr) {
+    auto known = std::static_pointer_cast<const Columns>(c.memo->columns);
+    if (known->source == source) {
+      numbers_ = std::move(known);
+      return ok_status();
+    }
+  }
+  auto made = std::make_shared<Columns>();
+  made->source = source;
+  const std::size_t n = spec.columns;
+  if (spec.integer) {
+    made->multiplier.assign(round_up(n, kPad), 0.0f);
+    for (std::size_t i = 0; i < n; ++i) {
+      const float sw = spec.weight_scales[i % source.scale_count];
+      made->multiplier[i] =
+          per_token ? sw : static_cast<float>(source.x_scale * static_cast<double>(sw) / divisor_);
+    }
+  }
+  if (source.bias != nullptr) {
+    made->offset.assign(round_up(n, kPad), 0.0f);
+    const auto* b = static_cast<const float*>(source.bias);
+    for (std::size_t i = 0; i < n; ++i) made->offset[i] = divided(b[i], divisor_);
+  }
+  if (c.memo != nullptr) c.memo->columns = made;
+  numbers_ = std::move(made);
+  return ok_status();
+}
+
+Status EpiloguePlan::set_residual(const PrepareContext& c) {
+  if (!c.has(residual_)) return ok_status();
+  const TensorType& r = c.type(residual_);
+  const TensorType& y = c.out(0);
+  has_residual_ = true;
+  if (r.dtype == DType::f32) {
+    base_.residual_kind = kernels::ResidualKind::f32;
+    base_.residual_scale = divided(1.0f, divisor_);
+  } else if (r.dtype == DType::u8 && r.quant && r.quant->is_per_tensor()) {
+    base_.residual_kind = kernels::ResidualKind::u8;
+    base_.residual_scale = divided(r.quant->scale(), divisor_);
+    base_.residual_zero_point = r.quant->zero_point();
+  } else {
+    return unsupported("a residual of type " + describe(r));
+  }
+  if (r.shape.count() != y.shape.count())
+    return invalid_model("the residual is " + describe(r) + ", the output " + describe(y));
+  return ok_status();
+}
+
 std::size_t EpiloguePlan::scratch_bytes() const {
   return computed_bias_ ? round_up(round_up(columns_, kPad) * sizeof(float), kAlignment) : 0;
 }
 
 kernels::Epilogue EpiloguePlan::bind(const RunContext& run, std::byte* scratch) const {
   kernels::Epilogue e = base_;
-  e.multiplier = multiplier_.empty() ? nullptr : multiplier_.data();
+  const Columns& numbers = *numbers_;
+  e.multiplier = numbers.multiplier.empty() ? nullptr : numbers.multiplier.data();
   if (computed_bias_) {
     auto* offset = reinterpret_cast<float*>(scratch);
     std::fill_n(offset, round_up(columns_, kPad), 0.0f);
     for (std::size_t i = 0; i < columns_; ++i)
       offset[i] = divided(in<float>(run, bias_)[i], divisor_);
     e.offset = offset;
-  } else if (!offset_.empty()) {
-    e.offset = offset_.data();
+  } else if (!numbers.offset.empty()) {
+    e.offset = numbers.offset.data();
   }
   if (has_row_scale_) e.row_scale = in<float>(run, row_scale_);
   if (has_residual_) e.residual = run.inputs[residual_];

@@ -19,7 +19,7 @@ struct EpilogueSpec {
   Activation activation = Activation::none;
   float a = 0, b = 0;
   bool integer = false;                               // INT8 kernel: multipliers apply
-  const std::vector<float>* weight_scales = nullptr;  // [columns], integer only
+  std::span<const float> weight_scales;               // column i has [i % size]; integer only
   std::size_t bias = 2, residual = 3, row_scale = 4;  // operand numbers
 };
 
@@ -33,9 +33,13 @@ class EpiloguePlan {
   kernels::Epilogue bind(const RunContext& run, std::byte* scratch) const;
 
  private:
+  struct Columns;
+  Status set_columns(const PrepareContext& c, const EpilogueSpec& spec, bool per_token);
+  Status set_residual(const PrepareContext& c);
+
   kernels::Epilogue base_;
   std::size_t columns_ = 0;
-  std::vector<float> multiplier_, offset_;
+  std::shared_ptr<const Columns> numbers_;  // shared by all plans of the node
   bool computed_bias_ = false;
   double divisor_ = 1;
   std::size_t bias_ = 0, residual_ = 0, row_scale_ = 0;

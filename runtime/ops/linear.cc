@@ -113,17 +113,17 @@ Result<StepPtr> prepare_op(const graph::Linear& op, const PrepareContext& c) {
         return unsupported("a computed weight of type " + describe(w));
       return computed_weight_step(c, batch, std::move(epilogue));
     }
-    FOLD8_TRY(Weight weight, packed_f32_operand(op, w, data));
+    FOLD8_TRY(Weight weight, packed_f32_operand(op, c));
     return gemm_f32_step(c, batch, std::move(weight), std::move(epilogue));
   }
   if (data == nullptr) return unsupported("an INT8 linear layer whose weight is computed");
-  FOLD8_TRY(Weight weight, packed_operand(op, w, data));
-  if (weight.type.quant && weight.type.quant->granularity() == Granularity::per_group)
+  FOLD8_TRY(Weight weight, packed_operand(op, c));
+  if (weight.type->quant && weight.type->quant->granularity() == Granularity::per_group)
     return prepare_linear_groups(op, c, batch, std::move(weight));
   FOLD8_TRY(ColumnParams columns,
-            column_params(weight.type, weight.type.shape.rank() - 2, batch.n));
+            column_params(*weight.type, weight.type->shape.rank() - 2, batch.n));
   spec.integer = true;
-  spec.weight_scales = &columns.scales;
+  spec.weight_scales = columns.scales;
   FOLD8_TRY(EpiloguePlan epilogue, EpiloguePlan::make(c, spec));
   return gemm_u8s8_step(c, batch, std::move(weight), std::move(columns.zero_points),
                         std::move(epilogue));

@@ -11,7 +11,8 @@ namespace {
 struct Groups {
   MatrixBatch batch;
   KBlocks blocks;
-  Weight weight;
+  std::shared_ptr<const PackedWeight> owned;  // or null: the weight lies in the model
+  const std::byte* weight = nullptr;
   std::vector<float> scale;                      // [groups][n], combined with s_x / s_y
   std::vector<std::vector<std::int32_t>> zeros;  // [groups][n], or empty
   std::int32_t x_zero = 0;
@@ -94,23 +95,24 @@ void run_rows(const Groups& g, const kernels::Epilogue& e, const std::uint8_t* x
 Result<StepPtr> prepare_linear_groups(const graph::Linear& op, const PrepareContext& c,
                                       MatrixBatch batch, Weight weight) {
   Groups g;
-  const QuantParams q = *weight.type.quant;
-  if (weight.type.shape.rank() != 2 || q.axis() != 1)
-    return unsupported("scales per group of a weight " + describe(weight.type) +
+  const TensorType& w = *weight.type;
+  const QuantParams& q = *w.quant;
+  if (w.shape.rank() != 2 || q.axis() != 1)
+    return unsupported("scales per group of a weight " + describe(w) +
                        ": they lie along the inputs of a matrix");
   if (c.out(0).dtype == DType::s32)
     return unsupported("raw sums of a weight with scales per group");
-  g.blocks = k_blocks(weight.type);
+  g.blocks = k_blocks(w);
   if (q.scales().size() != batch.n * g.blocks.count)
     return invalid_model("the weight has " + std::to_string(q.scales().size()) +
                          " scales, expected " + std::to_string(batch.n * g.blocks.count));
-  const std::vector<float> ones(batch.n, 1.0f);
+  static constexpr float kOne = 1.0f;
   FOLD8_TRY(g.epilogue, EpiloguePlan::make(c, {.columns = batch.n,
                                                .activation = op.activation,
                                                .a = op.a,
                                                .b = op.b,
                                                .integer = true,
-                                               .weight_scales = &ones}));
+                                               .weight_scales = {&kOne, 1}}));
   const auto& xq = c.type(0).quant;
   const bool per_token = xq && xq->granularity() == Granularity::per_token;
   const bool folds = op.activation == Activation::none || op.activation == Activation::clip;
@@ -128,7 +130,8 @@ Result<StepPtr> prepare_linear_groups(const graph::Linear& op, const PrepareCont
       if (!g.zeros.empty()) g.zeros[k][n] = q.zero_point(at);
     }
   g.batch = std::move(batch);
-  g.weight = std::move(weight);
+  g.weight = weight.data;
+  g.owned = std::move(weight.owned);
   g.gemm = c.kernels->gemm_u8s8;
   g.unary = c.kernels->unary;
   g.call = round_up(kernels::gemm_u8s8_scratch_bytes(g.blocks.block), kAlignment);
@@ -145,7 +148,7 @@ Result<StepPtr> prepare_linear_groups(const graph::Linear& op, const PrepareCont
             std::max<std::size_t>(1, kGrainF32 / std::max<std::size_t>(1, g.batch.n * g.batch.k)),
             [&](std::size_t b, std::size_t end, std::size_t p) {
               run_rows(g, e, in<std::uint8_t>(run, 0),
-                       reinterpret_cast<const std::int8_t*>(g.weight.data), b, end,
+                       reinterpret_cast<const std::int8_t*>(g.weight), b, end,
                        run.scratch + g.offsets + p * g.part);
             });
         return ok_status();

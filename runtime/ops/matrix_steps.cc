@@ -24,16 +24,44 @@ std::vector<std::size_t> batch_indices(const Shape& operand, int axes, const Sha
   return index;
 }
 
-Result<Weight> packed_operand(const graph::Op& op, const TensorType& w, const void* data) {
-  if (w.layout != Layout::plain) return Weight{w, static_cast<const std::byte*>(data), nullptr};
-  FOLD8_TRY(PackedWeight p, pack_weight(op, w, data));
-  return Weight{p.type, p.data->data(), p.data};
+namespace {
+
+struct KeptWeight {
+  const void* source = nullptr;
+  std::shared_ptr<const PackedWeight> packed;
+};
+
+Result<PackedWeight> dequantized(const graph::Op& op, const TensorType& w, const void* data) {
+  FOLD8_TRY(const std::vector<float> real, dequantize_weight(op, w, data));
+  return pack_weight(op, {DType::f32, w.shape, {}, Layout::plain}, real.data());
 }
 
-Result<Weight> packed_f32_operand(const graph::Op& op, const TensorType& w, const void* data) {
-  if (w.dtype == DType::f32) return packed_operand(op, w, data);
-  FOLD8_TRY(const std::vector<float> real, dequantize_weight(op, w, data));
-  return packed_operand(op, {DType::f32, w.shape, {}, Layout::plain}, real.data());
+// pack() of operand 1, at most once for all plans of the node.
+Result<Weight> packed_once(const graph::Op& op, const PrepareContext& c,
+                           Result<PackedWeight> (*pack)(const graph::Op&, const TensorType&,
+                                                        const void*)) {
+  const void* data = c.inputs[1].constant;
+  if (c.memo != nullptr && c.memo->weight != nullptr) {
+    const auto kept = std::static_pointer_cast<const KeptWeight>(c.memo->weight);
+    if (kept->source == data) return Weight(kept->packed);
+  }
+  FOLD8_TRY(PackedWeight p, pack(op, c.type(1), data));
+  auto packed = std::make_shared<const PackedWeight>(std::move(p));
+  if (c.memo != nullptr)
+    c.memo->weight = std::make_shared<const KeptWeight>(KeptWeight{data, packed});
+  return Weight(std::move(packed));
+}
+
+}  // namespace
+
+Result<Weight> packed_operand(const graph::Op& op, const PrepareContext& c) {
+  if (c.type(1).layout != Layout::plain) return Weight(c.type(1), c.inputs[1].constant);
+  return packed_once(op, c, pack_weight);
+}
+
+Result<Weight> packed_f32_operand(const graph::Op& op, const PrepareContext& c) {
+  if (c.type(1).dtype == DType::f32) return packed_operand(op, c);
+  return packed_once(op, c, dequantized);
 }
 
 kernels::Epilogue epilogue_at(kernels::Epilogue e, std::size_t first_row) {

@@ -15,15 +15,22 @@ struct MatrixBatch {
 std::vector<std::size_t> batch_indices(const Shape& operand, int axes, const Shape& out,
                                        int out_axes);
 
-// A weight as the kernels read it: used as it lies, or packed here (then `owned`).
+// A weight as the kernels read it: used as it lies (`type` is the operand's), or packed in
+// prepare()
+// (`owned`, shared by all plans of the node).
 struct Weight {
-  TensorType type;
-  const std::byte* data = nullptr;
-  std::shared_ptr<const Buffer> owned;
+  Weight(const TensorType& t, const void* bytes)
+      : type(&t), data(static_cast<const std::byte*>(bytes)) {}
+  explicit Weight(std::shared_ptr<const PackedWeight> packed)
+      : type(&packed->type), data(packed->data->data()), owned(std::move(packed)) {}
+  const TensorType* type;  // during prepare()
+  const std::byte* data;
+  std::shared_ptr<const PackedWeight> owned;
 };
-Result<Weight> packed_operand(const graph::Op& op, const TensorType& w, const void* data);
+// Operand 1 of c, a constant.
+Result<Weight> packed_operand(const graph::Op& op, const PrepareContext& c);
 // The same as f32: an s8 or u8 weight is dequantized (weight-only INT8).
-Result<Weight> packed_f32_operand(const graph::Op& op, const TensorType& w, const void* data);
+Result<Weight> packed_f32_operand(const graph::Op& op, const PrepareContext& c);
 
 // y = epilogue(x * w) with packed weights; work is split over rows, or over panels of columns when
 // there are few rows.

@@ -79,31 +79,28 @@ Rule rule_of(const graph::Op& op, const PrepareContext& c) {
   return {Order::plain, Codes::keep};
 }
 
-TensorType with_u8_codes(TensorType t) {
-  if (t.dtype != DType::s8 || !per_tensor(t)) return t;
-  t.dtype = DType::u8;
-  t.quant = *QuantParams::per_tensor(t.quant->scale(), t.quant->zero_point() + 128);
-  return t;
-}
-
-TensorType adapted(const TensorType& t, const Rule& rule, bool output, Layout first,
-                   bool scalar_weight) {
-  TensorType n = t;
-  const bool activation = t.layout == Layout::plain || t.layout == Layout::channels_last;
-  if (!activation || scalar_weight) return n;
+// nullopt: t itself. `first`: the order of operand 0.
+std::optional<TensorType> adapted(const TensorType& t, const Rule& rule, Layout first) {
+  if (t.layout != Layout::plain && t.layout != Layout::channels_last) return std::nullopt;
+  Layout layout = t.layout;
   if (t.shape.rank() >= 3 || t.layout == Layout::channels_last) {
-    if (rule.order == Order::plain) n.layout = Layout::plain;
-    if (rule.order == Order::channels_last) n.layout = Layout::channels_last;
-    if (rule.order == Order::follow) n.layout = first;
+    if (rule.order == Order::plain) layout = Layout::plain;
+    if (rule.order == Order::channels_last) layout = Layout::channels_last;
+    if (rule.order == Order::follow) layout = first;
   }
-  if (!per_tensor(t)) return n;
-  if (rule.codes == Codes::u8) return with_u8_codes(n);
-  // Kernels of channel norms and affines quantize u8 outputs themselves.
-  if (rule.codes == Codes::real) {
+  const bool real = rule.codes == Codes::real && per_tensor(t);
+  const bool flip = rule.codes == Codes::u8 && per_tensor(t) && t.dtype == DType::s8;
+  if (layout == t.layout && !real && !flip) return std::nullopt;
+  TensorType n = t;
+  n.layout = layout;
+  if (flip) {
+    n.dtype = DType::u8;
+    n.quant = *QuantParams::per_tensor(t.quant->scale(), t.quant->zero_point() + 128);
+  }
+  if (real) {
     n.dtype = DType::f32;
     n.quant.reset();
   }
-  (void)output;
   return n;
 }
 
@@ -126,17 +123,14 @@ NativeTypes native_types(const graph::Op& op, const PrepareContext& c) {
     const bool fixed =
         i > 0 && ((weighted && i != 3) ||
                   (rule.order == Order::follow && !std::holds_alternative<graph::Where>(op)));
-    if (c.has(i)) n.inputs[i] = adapted(c.type(i), rule, false, first, fixed);
+    if (c.has(i) && !fixed) n.inputs[i] = adapted(c.type(i), rule, first);
   }
   for (std::size_t o = 0; o < c.outputs.size(); ++o) {
     if (!c.wants(o)) continue;
-    n.outputs[o] = adapted(c.out(o), rule, true, first, false);
-    const bool direct = quantizes && rule.codes == Codes::real && o == 0 && per_tensor(c.out(o));
-    if (direct) {  // the kernel's own quantizer divides, too
-      n.outputs[o].dtype = c.out(o).dtype;
-      n.outputs[o].quant = c.out(o).quant;
-      n.outputs[o] = with_u8_codes(n.outputs[o]);
-    }
+    // Kernels of norms and affines quantize their outputs themselves: their quantizer divides, too.
+    Rule output = rule;
+    if (quantizes && rule.codes == Codes::real && o == 0) output.codes = Codes::u8;
+    n.outputs[o] = adapted(c.out(o), output, first);
   }
   return n;
 }

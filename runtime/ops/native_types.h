@@ -7,7 +7,7 @@
 namespace fold8::ops {
 
 struct NativeTypes {
-  std::vector<TensorType> inputs, outputs;  // unused entries (absent operands) stay default
+  std::vector<std::optional<TensorType>> inputs, outputs;  // nullopt: as the plan has them
 };
 NativeTypes native_types(const graph::Op& op, const PrepareContext& c);
 

@@ -102,6 +102,12 @@ class Step {
   virtual double macs() const { return 0; }
 };
 
+// What prepare() made of a node's constants alone: kept by the caller for the node's next plans, so
+// that a new shape costs no pass over weights. Whoever fills a field checks that it still fits.
+struct NodeMemo {
+  std::shared_ptr<const void> columns, weight;
+};
+
 struct PrepareContext {
   struct Operand {
     const TensorType* type = nullptr;  // known shape; null: absent
@@ -112,6 +118,7 @@ struct PrepareContext {
   const kernels::KernelTable* kernels = nullptr;
   int threads = 1;
   std::vector<Operand> inputs, outputs;
+  NodeMemo* memo = nullptr;  // null: nothing is kept
 
   bool has(std::size_t i) const { return i < inputs.size() && inputs[i].type != nullptr; }
   const TensorType& type(std::size_t i) const { return *inputs[i].type; }

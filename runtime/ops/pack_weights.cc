@@ -233,8 +233,9 @@ Result<std::size_t> weight_bytes(const graph::Op& op, const TensorType& w) {
 }
 
 Result<ColumnParams> column_params(const TensorType& w, int channel_axis, std::size_t columns) {
+  static constexpr float kOne = 1.0f;
   ColumnParams p;
-  p.scales.assign(columns, 1.0f);
+  p.scales = {&kOne, 1};
   if (!w.quant) return p;
   const QuantParams& q = *w.quant;
   const bool per_channel = q.granularity() == Granularity::per_channel;
@@ -244,7 +245,7 @@ Result<ColumnParams> column_params(const TensorType& w, int channel_axis, std::s
     return unsupported("weight parameters " + to_string(q) +
                        ": scales are per tensor or per output channel (axis " +
                        std::to_string(channel_axis) + ")");
-  for (std::size_t i = 0; i < columns; ++i) p.scales[i] = q.scales()[per_channel ? i % n : 0];
+  p.scales = q.scales();
   if (!q.has_zero_points()) return p;
   p.zero_points.resize(columns);
   for (std::size_t i = 0; i < columns; ++i)

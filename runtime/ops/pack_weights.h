@@ -28,10 +28,10 @@ Result<std::size_t> weight_bytes(const graph::Op& op, const TensorType& w);
 Result<PackedWeight> pack_conv_weight(const kernels::ConvShape& s, const TensorType& w,
                                       const void* data);
 
-// Scale and zero point of every output column; zero_points is empty if all are 0. No params:
-// scale 1. Not for per-group.
+// Scale and zero point of every output column: column i has scales[i % scales.size()], seen in w's
+// own params; zero_points is empty if all are 0. No params: scale 1. Not for per-group.
 struct ColumnParams {
-  std::vector<float> scales;
+  std::span<const float> scales;
   std::vector<std::int32_t> zero_points;
 };
 // channel_axis: the axis of w that output columns lie along; `columns`: their number (a multiple of

@@ -78,8 +78,15 @@ bool may_run_in_place(const graph::Op& op, std::size_t input, const TensorType& 
 bool accepts_channels_last(const graph::Op& op, std::span<const TensorType* const> inputs,
                            std::span<const TensorType* const> outputs) {
   using namespace graph;
-  if (inputs.empty() || !spatial(inputs[0]) || outputs.empty() || !spatial(outputs[0]))
-    return false;
+  if (inputs.empty() || outputs.empty() || !spatial(outputs[0])) return false;
+  if (is_one_of<Binary, Where>(op)) {
+    // Operands of lower rank must not need the plain order: one element, or one a channel, which
+    // strides handle anyway.
+    return std::all_of(inputs.begin(), inputs.end(), [&](const TensorType* t) {
+      return t == nullptr || t->shape.rank() <= outputs[0]->shape.rank();
+    });
+  }
+  if (!spatial(inputs[0])) return false;
   if (is_one_of<Conv, Unary, Affine, BatchNorm, Cast, Identity, Quantize, Dequantize, Lookup,
                 Resize, Pad, Slice, Concat, Split, DepthToSpace, SpaceToDepth>(op))
     return true;
@@ -92,13 +99,6 @@ bool accepts_channels_last(const graph::Op& op, std::span<const TensorType* cons
     const int rank = inputs[0]->shape.rank();
     const auto axes = reduced_axes(*r, std::nullopt, false, rank);
     return r->keep_dims && axes.ok() && *axes && is_spatial_reduction(**axes, rank);
-  }
-  if (is_one_of<Binary, Where>(op)) {
-    // Operands of lower rank must not need the plain order: one element, or one a channel, which
-    // strides handle anyway.
-    return std::all_of(inputs.begin(), inputs.end(), [&](const TensorType* t) {
-      return t == nullptr || t->shape.rank() <= outputs[0]->shape.rank();
-    });
   }
   return false;
 }
