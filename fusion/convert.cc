@@ -19,7 +19,9 @@ using graph::Graph;
 class Converter {
  public:
   Converter(quant::SampleSource* samples, const ConvertOptions& options)
-      : samples_(samples), options_(options) {}
+      : samples_(samples), options_(options) {
+    if (options.quantize.streams == Streams::f32) streams_ = Streams::f32;
+  }
 
   Result<Converted> run(Graph g) {
     FOLD8_CHECK_OK(check_weights(g));
@@ -47,6 +49,7 @@ class Converter {
           "dynamic and --activations float work");
     FOLD8_CHECK_OK(calibrate(g));
     FOLD8_TRY(Attempt best, attempt(g, options_.quantize, ""));
+    if (options_.quantize.streams == Streams::automatic) FOLD8_CHECK_OK(weigh_streams(g, best));
     if (options_.search && is_poor(best)) FOLD8_CHECK_OK(try_remedies(g, best));
     take(best);
     summary_.batch_norms_left =
@@ -154,10 +157,30 @@ class Converter {
     return a.score.worst_sqnr_db.value_or(1e9) > b.score.worst_sqnr_db.value_or(1e9);
   }
 
+  // u8 between the layers is faster; f32 stays where the samples say that u8 costs too much.
+  Status weigh_streams(const Graph& g, Attempt& best) {
+    if (best.outcome.u8_streams == 0 || !best.score.worst_sqnr_db ||
+        *best.score.worst_sqnr_db > kGoodSqnrDb)
+      return ok_status();
+    QuantizeOptions o = options_.quantize;
+    o.streams = Streams::f32;
+    FOLD8_TRY(Attempt a, attempt(g, o, ""));
+    const double gain = a.score.worst_sqnr_db.value_or(1e9) - *best.score.worst_sqnr_db;
+    if (gain <= kStreamBudgetDb) return ok_status();
+    summary_.warnings.push_back(
+        "skip connections and gated feature maps stay float (--streams f32): as u8 they would "
+        "cost " +
+        decibels(gain) + " more");
+    best = std::move(a);
+    streams_ = Streams::f32;
+    return ok_status();
+  }
+
   // Cheapest first. The best attempt is kept, and what was done is said.
   Status try_remedies(const Graph& g, Attempt& best) {
     const double before = best.score.worst_sqnr_db.value_or(0);
     QuantizeOptions tried = options_.quantize;
+    tried.streams = streams_;
     const auto consider = [&](const QuantizeOptions& o, const std::string& what) -> Status {
       FOLD8_TRY(Attempt a, attempt(g, o, what));
       if (better(a, best)) {
@@ -237,8 +260,10 @@ class Converter {
 
   static constexpr double kPoorTop1 =
       0.9;  // of the samples keep their class; below, something is broken
+  static constexpr double kGoodSqnrDb = 40;  // nothing to gain that anybody would see
   quant::SampleSource* samples_;
   const ConvertOptions& options_;
+  Streams streams_ = Streams::u8;  // what weigh_streams decided
   std::shared_ptr<const exec::Model> float_model_;
   std::optional<quant::CalibrationTable> table_;
   ConvertSummary summary_;

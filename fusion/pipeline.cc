@@ -20,7 +20,7 @@ std::vector<Stage> float_pipeline() {
        {&dequantize_biases, &quantized_matmul_to_linear, &fold_constants, &drop_noop,
         &merge_movement, &recognize_clip, &recognize_sigmoid, &recognize_hard_sigmoid,
         &recognize_gelu, &recognize_layer_norm, &recognize_rms_norm, &recognize_group_norm,
-        &absorb_norm_scale, &matmul_to_linear, &fold_bias}},
+        &absorb_norm_scale, &skip_into_gate, &matmul_to_linear, &fold_bias}},
       // Before ranges are measured, and before weights are s8: it changes the range of every row.
       // Backwards before
       // forwards: the layer behind may be padded. What finds no layer becomes an affine last.

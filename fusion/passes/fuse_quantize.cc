@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "fusion/passes/u8_streams.h"
 #include "fusion/rewrite/index.h"
 
 namespace fold8::fusion {
@@ -27,30 +28,6 @@ bool rounds_in_its_epilogue(const graph::Op& op) {
     return n->kind == graph::NormKind::layer || n->kind == graph::NormKind::rms;
   return std::holds_alternative<graph::Conv>(op) || std::holds_alternative<graph::Linear>(op) ||
          std::holds_alternative<graph::Affine>(op);
-}
-
-// Operators that move or select values of operand 0 (Concat: of all operands) and so commute with
-// any increasing, elementwise map; the listed operands are data, the others indices and shapes.
-bool only_moves_values(const Node& n) {
-  if (const auto* p = std::get_if<graph::Pool>(&n.op))
-    return p->kind == graph::PoolKind::max && n.outputs.size() == 1;
-  if (const auto* r = std::get_if<graph::Resize>(&n.op))
-    return r->mode == graph::ResizeMode::nearest &&
-           r->coordinates != graph::Coordinates::tf_crop_and_resize;
-  return std::holds_alternative<graph::Reshape>(n.op) ||
-         std::holds_alternative<graph::Flatten>(n.op) ||
-         std::holds_alternative<graph::Squeeze>(n.op) ||
-         std::holds_alternative<graph::Unsqueeze>(n.op) ||
-         std::holds_alternative<graph::Transpose>(n.op) ||
-         std::holds_alternative<graph::Slice>(n.op) ||
-         std::holds_alternative<graph::Identity>(n.op) ||
-         std::holds_alternative<graph::Concat>(n.op) ||
-         std::holds_alternative<graph::DepthToSpace>(n.op) ||
-         std::holds_alternative<graph::SpaceToDepth>(n.op);
-}
-
-std::size_t data_operands(const Node& n) {
-  return std::holds_alternative<graph::Concat>(n.op) ? n.inputs.size() : 1;
 }
 
 class Fuser {
@@ -110,6 +87,7 @@ class Fuser {
                                                  g_.type(same).dtype == g_.type(q).dtype &&
                                                  g_.type(same).quant == g_.type(q).quant)
       return forward(id, same);
+    if (const ValueId twin = equal_quantizer(id, x); twin != kNoValue) return forward(id, twin);
     const NodeId p = sole_producer(x);
     if (p == kNoNode) return false;
     if (only_moves_values(g_.node(p))) return move_up(id, p);
@@ -119,6 +97,19 @@ class Fuser {
       return average_in_integers(id, p, *pool);
     if (!rounds_in_its_epilogue(g_.node(p).op) || g_.node(p).outputs.size() != 1) return false;
     return round_in_producer(id, p);
+  }
+
+  // What an earlier Quantize makes of x in the same way; kNoValue if there is none.
+  ValueId equal_quantizer(NodeId id, ValueId x) const {
+    const ValueId q = g_.node(id).outputs[0];
+    for (NodeId other : index_.consumers(x)) {
+      const Node& o = g_.node(other);
+      if (other >= id || !std::holds_alternative<graph::Quantize>(o.op)) continue;
+      if (constant_params(g_, o, o.outputs[0]) && g_.type(o.outputs[0]).dtype == g_.type(q).dtype &&
+          g_.type(o.outputs[0]).quant == g_.type(q).quant)
+        return o.outputs[0];
+    }
+    return kNoValue;
   }
 
   // The Quantize goes: its reader reads `same`.
@@ -182,16 +173,17 @@ class Fuser {
     return true;
   }
 
-  // Add and Mul of two dequantized tensors read the integers (their result is rounded to u8 by the
-  // caller).
+  // Add and Mul read the integers behind dequantized operands (their result is rounded to u8 by the
+  // caller): of both, or of a feature map whose gates are f32.
   void absorb_operands(NodeId p, const Binary& b) {
     if (b.kind != BinaryKind::add && b.kind != BinaryKind::mul) return;
-    const std::vector<ValueId> in = g_.node(p).inputs;
-    const ValueId a = integers_behind(in[0]), c = integers_behind(in[1]);
-    if (a == kNoValue || c == kNoValue || g_.type(a).dtype != DType::u8 ||
-        g_.type(c).dtype != DType::u8)
-      return;
-    edit(p, [&](Node& n) { n.inputs = {a, c}; });
+    std::vector<ValueId> in = g_.node(p).inputs;
+    std::size_t found = 0;
+    for (ValueId& v : in)
+      if (const ValueId q = integers_behind(v); q != kNoValue && g_.type(q).dtype == DType::u8)
+        v = q, ++found;
+    if (found == 2 || (found == 1 && b.kind == BinaryKind::mul))
+      edit(p, [&](Node& n) { n.inputs = in; });
   }
 
   // Average pooling from u8 to u8: exact integer sums.

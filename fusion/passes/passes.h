@@ -33,6 +33,7 @@ extern const Rewrite fold_scale_back;  // the same for Mul, Add, Sub, Div by con
 extern const Rewrite fold_batch_norm_forward;  // into the linear layers behind it
 extern const Rewrite fold_scale_forward;
 extern const Rewrite merge_affines;
+extern const Rewrite skip_into_gate;
 extern const Rewrite batch_norm_to_affine;
 extern const Rewrite
     affine_out_of_transposes;  // Transpose, Affine, Transpose back -> Affine on another axis

@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "fusion/passes/glob.h"
+#include "fusion/passes/u8_streams.h"
 
 namespace fold8::fusion {
 namespace {
@@ -31,11 +32,12 @@ bool has_token_norm(const Graph& g) {
 class Quantizer {
  public:
   Quantizer(Graph& g, const QuantizeOptions& options)
-      : g_(g), options_(options), per_token_(wants_per_token()) {}
+      : g_(g), options_(options), per_token_(wants_per_token()), producers_(g.producers()) {}
 
   Result<QuantizeOutcome> run() {
     FOLD8_TRY(const std::vector<NodeId> order, g_.topological_order());
     for (NodeId n : order) FOLD8_CHECK_OK(layer(n));
+    if (options_.streams != Streams::f32) carry_streams(order);
     for (const std::string& glob : options_.keep_float)
       if (matched_.count(glob) == 0)
         outcome_.warnings.push_back("--keep-float '" + glob +
@@ -142,15 +144,80 @@ class Quantizer {
     return ok_status();
   }
 
-  // The u8 tensor that stands for x, with x's range on the samples.
-  ValueId static_twin(ValueId x) {
-    if (const auto it = static_twins_.find(x); it != static_twins_.end()) return it->second;
+  // From the outputs up: whoever writes a tensor that is rounded to u8 anyway reads u8 too.
+  void carry_streams(const std::vector<NodeId>& order) {
+    for (std::size_t i = order.size(); i-- > 0;) {
+      const Node& n = g_.node(order[i]);
+      const bool layer = std::holds_alternative<Conv>(n.op) || std::holds_alternative<Linear>(n.op);
+      const bool is_u8 =
+          layer ? g_.type(n.inputs[0]).quant && g_.type(n.inputs[0]).quant->is_per_tensor()
+                : !n.outputs.empty() && static_twins_.count(n.outputs[0]) != 0;
+      if (!is_u8) continue;
+      for (const std::size_t o : u8_operands(g_, n)) {
+        const ValueId x = g_.node(order[i]).inputs[o];
+        if (!observed(x) && !only_moves_values(n)) continue;
+        if (!layer && only_moves_values(n)) share_params(x, g_.node(order[i]).outputs[0]);
+        const ValueId carried = layer ? static_twin(x) : dequantized(static_twin(x));
+        g_.node(order[i]).inputs[o] = carried;
+        ++outcome_.u8_streams;
+      }
+    }
+  }
+
+  // x moves into y: their codes are the same, unless a layer has rounded x for itself already.
+  void share_params(ValueId x, ValueId y) {
+    if (static_twins_.count(x) == 0)
+      params_.insert_or_assign(x, *g_.type(static_twins_.at(y)).quant);
+  }
+
+  bool observed(ValueId x) const {
+    return options_.calibration != nullptr &&
+           options_.calibration->find(g_.value(x).name) != nullptr;
+  }
+
+  // The u8 tensor as f32 again, for operators that fuse_quantize lets read the integers.
+  ValueId dequantized(ValueId q) {
+    if (const auto it = dequantized_.find(q); it != dequantized_.end()) return it->second;
+    const std::string name = g_.fresh_name(g_.value(q).name + "_f32");
+    const ValueId x =
+        g_.add_value(name, TensorType{DType::f32, g_.type(q).shape, {}, Layout::plain});
+    g_.add_node(graph::Dequantize{}, name, {q}, {x});
+    return dequantized_[q] = x;
+  }
+
+  // From x's range on the samples. What was only moved keeps the codes it had before.
+  QuantParams static_params(ValueId x) {
+    if (const auto it = params_.find(x); it != params_.end()) return it->second;
+    const QuantParams params = choose_params(x);
+    params_.emplace(x, params);
+    return params;
+  }
+
+  QuantParams choose_params(ValueId x) {
+    if (const ValueId before = moved_from(x); before != kNoValue) {
+      const auto twin = static_twins_.find(before);
+      return twin != static_twins_.end() ? *g_.type(twin->second).quant : static_params(before);
+    }
     const quant::Observer& seen = *options_.calibration->find(g_.value(x).name);
     warn_about(x, seen);
-    TensorType type{
-        DType::u8, g_.type(x).shape,
-        quant::activation_params(quant::choose_range(seen, options_.method, options_.percentile)),
-        Layout::plain};
+    return quant::activation_params(
+        quant::choose_range(seen, options_.method, options_.percentile));
+  }
+
+  // The operand that x is a rearrangement of, if its range is known.
+  ValueId moved_from(ValueId x) const {
+    const NodeId p = producers_[static_cast<std::size_t>(x)];
+    if (p == graph::kNoNode || !only_moves_values(g_.node(p)) || data_operands(g_.node(p)) != 1 ||
+        std::holds_alternative<graph::Slice>(g_.node(p).op))
+      return kNoValue;
+    const ValueId from = g_.node(p).inputs[0];
+    return observed(from) || static_twins_.count(from) != 0 ? from : kNoValue;
+  }
+
+  // The u8 tensor that stands for x.
+  ValueId static_twin(ValueId x) {
+    if (const auto it = static_twins_.find(x); it != static_twins_.end()) return it->second;
+    TensorType type{DType::u8, g_.type(x).shape, static_params(x), Layout::plain};
     const std::string name = g_.fresh_name(g_.value(x).name + "_u8");
     const ValueId q = g_.add_value(name, std::move(type));
     g_.add_node(graph::Quantize{}, name, {x}, {q});
@@ -186,10 +253,12 @@ class Quantizer {
   Graph& g_;
   const QuantizeOptions& options_;
   const bool per_token_;
+  const std::vector<NodeId> producers_;  // before anything was added
   QuantizeOutcome outcome_;
   std::set<std::string> matched_;  // globs that named a layer
   std::map<std::tuple<ValueId, int, std::int64_t>, ValueId> weights_;
-  std::map<ValueId, ValueId> static_twins_;
+  std::map<ValueId, ValueId> static_twins_, dequantized_;
+  std::map<ValueId, QuantParams> params_;
   std::map<ValueId, std::pair<ValueId, ValueId>> token_twins_;
 };
 
@@ -215,6 +284,10 @@ std::set<std::string> values_to_observe(const Graph& g) {
     const ValueId raw = g.node(maker).inputs[0];
     if (g.is_input(raw) && g.type(raw).dtype == DType::f32) names.insert(g.value(raw).name);
   }
+  if (const auto order = g.topological_order(); order.ok())
+    for (ValueId v :
+         u8_streams(g, *order, [&](const Node& n) { return is_quantizable_layer(g, n); }))
+      names.insert(g.value(v).name);
   return names;
 }
 

@@ -23,10 +23,20 @@ enum class Activations : std::uint8_t {
   float_,     // weight-only INT8
 };
 
+// What no layer multiplies but passes from layer to layer: skip connections, sums, gated feature
+// maps (u8_streams.h).
+enum class Streams : std::uint8_t {
+  automatic,  // u8, unless the samples say that it costs the outputs more than kStreamBudgetDb
+  u8,
+  f32,
+};
+inline constexpr double kStreamBudgetDb = 1.0;
+
 struct QuantizeOptions {
   quant::Method method = quant::Method::automatic;
   double percentile = quant::kPercentile;
   Activations activations = Activations::automatic;
+  Streams streams = Streams::automatic;  // quantize() takes automatic for u8; convert() chooses
   quant::WeightGranularity weights = quant::WeightGranularity::per_channel;
   std::vector<std::string> keep_float;  // globs over node names and output names
   std::set<std::string> also_float;     // node names the search decided to keep float
@@ -39,13 +49,14 @@ struct FloatLayer {
 
 struct QuantizeOutcome {
   std::vector<std::string> quantized;  // node names
+  std::size_t u8_streams = 0;          // tensors carried as u8 that no layer multiplies
   std::vector<FloatLayer> kept_float;
   std::vector<std::string> warnings;  // constant or unfilled tensors, mixed ranges
 };
 
 // Linear and Conv with constant f32 weights: the layers that can become INT8.
 bool is_quantizable_layer(const graph::Graph& g, const graph::Node& n);
-// Names of the values whose ranges quantize() will want: what layers read.
+// Names of the values whose ranges quantize() may want: what layers read, and streams.
 std::set<std::string> values_to_observe(const graph::Graph& g);
 // Names of the float inputs and outputs of the graph: NaN in them is worth an error even if nothing
 // is quantized there.

@@ -86,7 +86,7 @@ def usage(t):
     t.checks.expect(status == 0 and all(w in text for w in ('fold8 ', 'targets: ', 'reference', 'libraries: ')), '--version')
     t.refuses('unknown command', ['no-such-command'], USAGE)
     t.refuses('no command', [], USAGE, ['convert'])
-    for option, value in (('--method', 'magic'), ('--activations', 'magic'), ('--weights', 'magic'), ('--percentile', '7')):
+    for option, value in (('--method', 'magic'), ('--activations', 'magic'), ('--streams', 'magic'), ('--weights', 'magic'), ('--percentile', '7')):
         t.refuses(f'{option} {value}', t.convert(CNN, *QUICK, option, value), USAGE, [option])
     t.refuses('bench --shape of nothing', ['bench', CNN, '--shape', 'image=axb'], USAGE, ['shape'])
     t.refuses('unknown target', ['run', CNN, '--input', DATA / 'digits_eval.npz'], USAGE, ['FOLD8_TARGET', 'sse9', 'avx2', 'reference'], target='sse9')

@@ -14,7 +14,8 @@ namespace fold8::cli {
 namespace {
 
 struct Args {
-  std::string model, output, json, method = "auto", activations = "auto", weights = "channel";
+  std::string model, output, json, method = "auto", activations = "auto", streams = "auto",
+                                   weights = "channel";
   std::vector<std::string> keep_float, preprocess;
   double percentile = quant::kPercentile;
   bool float_only = false, no_search = false;
@@ -43,6 +44,12 @@ Result<fusion::ConvertOptions> options_of(const Args& args, Progress& progress) 
   else if (args.activations != "auto")
     return invalid_argument("--activations " + args.activations +
                             ": expected auto, static, dynamic or float");
+  if (args.streams == "u8")
+    o.quantize.streams = fusion::Streams::u8;
+  else if (args.streams == "f32")
+    o.quantize.streams = fusion::Streams::f32;
+  else if (args.streams != "auto")
+    return invalid_argument("--streams " + args.streams + ": expected auto, u8 or f32");
   if (args.weights == "tensor")
     o.quantize.weights = quant::WeightGranularity::per_tensor;
   else if (args.weights != "channel")
@@ -144,6 +151,11 @@ Command add_convert(CLI::App& app) {
       ->capture_default_str();
   app.add_option("--activations", args->activations,
                  "auto, static, dynamic (per token), float (weight-only)")
+      ->capture_default_str();
+  app.add_option(
+         "--streams", args->streams,
+         "Skip connections and gated feature maps between INT8 layers: u8, f32, or auto: u8 "
+         "unless it costs more than 1 dB on the samples")
       ->capture_default_str();
   app.add_option("--weights", args->weights, "Scales of the weights: channel or tensor")
       ->capture_default_str();
