@@ -10,6 +10,7 @@ import numpy as np
 
 from peers import convert, mask
 
+STALE_SECONDS = 120     # a build writes the library and the command within this time, or did not write one of them
 BENCH_DIR = pathlib.Path(__file__).resolve().parent.parent
 
 
@@ -58,10 +59,12 @@ class Setup:
 
 
 def runtime_library(fold8):
-    """libfold8_runtime beside the command, in a build folder or where it was installed."""
+    """libfold8_runtime near the command, in a build folder or where it was installed; it is what is measured."""
     for folder in ('.', '../runtime/api', '../lib', '../lib/x86_64-linux-gnu', '../lib64'):
         path = fold8.parent / folder / 'libfold8_runtime.so.0'
         if path.exists():
+            if fold8.stat().st_mtime - path.stat().st_mtime > STALE_SECONDS:
+                print(f'warning: {path} is much older than {fold8}: build fold8_runtime, too', file=sys.stderr)
             return path.resolve()
     raise SystemExit(f'no libfold8_runtime.so.0 near {fold8}: name it with --library')
 
