@@ -30,15 +30,6 @@ Status place_values(Binding& b);
 const Shape& planned_shape(const Facts& f);
 std::string megabytes(std::size_t bytes);
 
-// Bytes of a value, nullopt if they overflow.
-std::optional<std::size_t> bytes_of(DType dtype, const Shape& shape);
-inline std::optional<std::size_t> bytes_of(const TensorType& t) {
-  return bytes_of(t.dtype, t.shape);
-}
-inline std::optional<std::size_t> planned_bytes(const Facts& f) {
-  return bytes_of(f.type.dtype, planned_shape(f));
-}
-
 // Operand i's elements are needed to know shapes, and planning knows them: the step does not read
 // its bytes.
 bool known_while_planning(const graph::Op& op, std::size_t i, const Facts& f);

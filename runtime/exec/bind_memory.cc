@@ -65,8 +65,7 @@ class Placement {
       }
     }
     buffer_[at(v)] = static_cast<int>(lifetimes_.size());
-    lifetimes_.push_back(
-        {planned_bytes(b_.plan.facts[v]).value_or(0), k, std::max(k, last_read_[at(v)])});
+    lifetimes_.push_back({b_.plan.facts[v].bytes.value_or(0), k, std::max(k, last_read_[at(v)])});
     owners_.push_back(v);
   }
 
@@ -94,7 +93,7 @@ class Placement {
     if (buffer < 0 || lifetimes_[static_cast<std::size_t>(buffer)].last > k)
       return false;  // not ours, or read later
     const graph::Op& op = b_.info.g.node(step.node).op;
-    if (bytes_of(type(x)) != bytes_of(type(y))) return false;
+    if (b_.plan.facts[x].bytes != b_.plan.facts[y].bytes) return false;
     for (std::size_t j = 0; j < step.inputs.size(); ++j) {
       const graph::ValueId other = step.inputs[j];
       if (other == graph::kNoValue || root(other) != root(x)) continue;

@@ -93,7 +93,8 @@ class SegmentInference {
   // From here on the value counts as a constant of the plan.
   Status read(graph::ValueId v) {
     Facts& f = b_.plan.facts.edit(v);
-    const auto bytes = bytes_of(f.type);
+    f.count_bytes();  // the extents are those of this run
+    const auto bytes = f.bytes;
     if (!bytes) return invalid_model("tensor '" + b_.info.g.value(v).name + "' is too large");
     auto copy = Buffer::allocate(*bytes);
     if (*bytes > 0) std::memcpy(copy->mutable_data(), b_.plan.data[at(v)], *bytes);
@@ -140,14 +141,6 @@ class SegmentInference {
 };
 
 }  // namespace
-
-std::optional<std::size_t> bytes_of(DType dtype, const Shape& shape) {
-  const auto n = shape.elements();
-  std::size_t bytes = 0;
-  if (!n || __builtin_mul_overflow(static_cast<std::size_t>(*n), size_of(dtype), &bytes))
-    return std::nullopt;
-  return bytes;
-}
 
 bool known_while_planning(const graph::Op& op, std::size_t i, const Facts& f) {
   return !is_control_flow(op) && ops::needs_known_ints(op, i) && ints_known(f);

@@ -76,7 +76,7 @@ bool all_empty(const Binding& b, const PlannedStep& step) {
   for (graph::ValueId v : step.outputs) {
     if (v == graph::kNoValue) continue;
     if (b.plan.dynamic[at(v)]) return false;
-    if (b.plan.facts[v].type.shape.count() > 0) return false;
+    if (b.plan.facts[v].bytes.value_or(1) > 0) return false;
   }
   return true;
 }
@@ -86,7 +86,7 @@ Status check_sizes(const Binding& b, const graph::Node& n) {
   for (graph::ValueId v : n.outputs) {
     if (v == graph::kNoValue) continue;
     const Facts& f = b.plan.facts[v];
-    const auto bytes = planned_bytes(f);
+    const auto bytes = f.bytes;
     if (!bytes || *bytes > b.options.memory_limit)
       return invalid_argument("tensor '" + b.info.g.value(v).name + "' would be " +
                               std::string(name(f.type.dtype)) + to_string(planned_shape(f)) +
@@ -121,7 +121,7 @@ Status prepare_step(Binding& b, graph::NodeId id) {
   }
   for (const auto list : {step.inputs, step.outputs})
     for (graph::ValueId v : list)
-      if (v != graph::kNoValue) step.bytes += planned_bytes(b.plan.facts[v]).value_or(0);
+      if (v != graph::kNoValue) step.bytes += b.plan.facts[v].bytes.value_or(0);
   b.segment.steps.push_back(std::move(step));
   return ok_status();
 }

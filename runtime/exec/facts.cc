@@ -57,20 +57,28 @@ ConstantFacts::ConstantFacts(const graph::Graph& graph) : g(graph), slot(at(grap
     f.type = {t.dtype, t.shape, std::nullopt, t.layout};
     f.has_type = g.value(v).has_type;
     f.data = g.value(v).constant->data();
+    f.count_bytes();
   }
 }
 
-FactsTable::FactsTable(const ConstantFacts& constants)
-    : constants_(&constants), own_(constants.slot.size() - constants.constants.size()) {
+FactsTable::FactsTable(const ConstantFacts& constants) : constants_(&constants) {
+  own_.reserve(constants.slot.size() - constants.constants.size());
   for (graph::ValueId v = 0; v < constants.g.value_count(); ++v)
-    if (constants.slot[at(v)] >= 0) reset(v);
+    if (constants.slot[at(v)] >= 0)
+      own_.push_back({.type = graph().type(v), .has_type = graph().value(v).has_type});
 }
 
 void FactsTable::reset(graph::ValueId v) {
-  Facts f;
-  f.type = graph().type(v);
-  f.has_type = graph().value(v).has_type;
-  edit(v) = std::move(f);
+  edit(v) = {.type = graph().type(v), .has_type = graph().value(v).has_type};
+}
+
+void Facts::count_bytes() {
+  const Shape& shape = bound && !type.shape.known() ? *bound : type.shape;
+  const auto n = shape.elements();
+  std::size_t product = 0;
+  bytes = std::nullopt;
+  if (n && !__builtin_mul_overflow(static_cast<std::size_t>(*n), size_of(type.dtype), &product))
+    bytes = product;
 }
 
 bool is_control_flow(const graph::Op& op) {
@@ -100,6 +108,7 @@ Status infer_node(graph::NodeId id, FactsTable& facts) {
     f.has_type = true;
     f.ints = out.ints ? std::make_unique<ops::KnownInts>(std::move(*out.ints)) : nullptr;
     f.bound = out.bound ? std::make_unique<Shape>(*out.bound) : nullptr;
+    f.count_bytes();
   }
   return ok_status();
 }

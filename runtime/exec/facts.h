@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "runtime/graph/graph.h"
@@ -17,6 +18,9 @@ struct Facts {
   std::unique_ptr<Shape> bound;          // the extent depends on data: at most this
   const void* data =
       nullptr;  // bytes in the order of type.layout: constants, and values read while planning
+  std::optional<std::size_t> bytes;  // at most; nullopt: unknown, or more than a size_t holds
+
+  void count_bytes();  // from type and bound
 };
 
 // What never changes about the constants of a graph, shared by all its plans: models have more

@@ -10,6 +10,11 @@ namespace {
 
 std::size_t at(graph::ValueId v) { return static_cast<std::size_t>(v); }
 
+void set_shape(Facts& f, const Shape& shape) {
+  f.type.shape = shape;
+  f.count_bytes();
+}
+
 }  // namespace
 
 GraphInfo::GraphInfo(const graph::Graph& graph, std::vector<graph::NodeId> execution_order)
@@ -49,7 +54,7 @@ std::unique_ptr<Plan> start_plan(const GraphInfo& info, std::vector<Shape> input
   auto plan = std::make_unique<Plan>();
   plan->facts = FactsTable(info.constants);
   for (std::size_t i = 0; i < input_shapes.size(); ++i)
-    plan->facts.edit(info.g.inputs[i]).type.shape = input_shapes[i];
+    set_shape(plan->facts.edit(info.g.inputs[i]), input_shapes[i]);
   plan->input_shapes = std::move(input_shapes);
   const std::size_t values = at(info.g.value_count());
   plan->data.assign(values, nullptr);

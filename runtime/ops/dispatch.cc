@@ -8,16 +8,18 @@ namespace {
 constexpr std::int64_t kMostElements = std::int64_t{1} << 40;
 
 // Extents of every operand are sane: none negative, products far from overflow.
-Status check_shape(const Shape& s, const std::string& what) {
+Status check_shape(const Shape& s, const char* what, std::size_t index) {
+  const auto named = [&] {
+    return what + std::to_string(index) + " has the shape " + to_string(s);
+  };
   std::int64_t known = 1;
   bool zero = false;
   for (Dim d : s.dims()) {
     if (!d.known()) continue;
-    if (d.value() < 0) return invalid_model(what + " has the shape " + to_string(s));
+    if (d.value() < 0) return invalid_model(named());
     zero |= d.value() == 0;
     if (!zero && (__builtin_mul_overflow(known, d.value(), &known) || known > kMostElements))
-      return unsupported(what + " has the shape " + to_string(s) +
-                         ", more elements than fold8 can hold");
+      return unsupported(named() + ", more elements than fold8 can hold");
   }
   return ok_status();
 }
@@ -38,14 +40,14 @@ bool first_output_is_optional(const graph::Op& op) {
 
 Status infer(const graph::Op& op, InferContext& c) {
   for (std::size_t i = 0; i < c.inputs.size(); ++i)
-    if (c.has(i)) FOLD8_CHECK_OK(check_shape(c.shape(i), "input " + std::to_string(i)));
+    if (c.has(i)) FOLD8_CHECK_OK(check_shape(c.shape(i), "input ", i));
   for (auto& o : c.outputs) {
     o.ints.reset();
     o.bound.reset();
   }
   FOLD8_CHECK_OK(std::visit([&](const auto& o) { return infer_op(o, c); }, op));
   for (std::size_t o = 0; o < c.outputs.size(); ++o)
-    FOLD8_CHECK_OK(check_shape(c.outputs[o].type.shape, "output " + std::to_string(o)));
+    FOLD8_CHECK_OK(check_shape(c.outputs[o].type.shape, "output ", o));
   return ok_status();
 }
 
