@@ -114,8 +114,8 @@ ConvShape shape_of(const LayerCase& l) {
   const std::int64_t pad = (l.kernel - 1) / 2;
   for (int a = 1; a < 3; ++a) {
     s.kernel[a] = l.kernel, s.stride[a] = l.stride, s.pad_begin[a] = pad;
-    s.out[a] =
-        l.transposed ? s.in[a] * l.stride : (s.in[a] + 2 * (l.kernel / 2) - l.kernel) / l.stride + 1;
+    s.out[a] = l.transposed ? s.in[a] * l.stride
+                            : (s.in[a] + 2 * (l.kernel / 2) - l.kernel) / l.stride + 1;
   }
   return s;
 }
@@ -144,8 +144,7 @@ std::function<void()> own_conv(const kernels::Target& target, const ConvShape& s
   kernels::ConvU8S8Args a;
   a.shape = s;
   const std::int64_t positions = s.batch * s.in[0] * s.in[1] * s.in[2],
-                     weights =
-                         kernels::conv_taps(s) * s.out_channels * s.in_channels / s.groups;
+                     weights = kernels::conv_taps(s) * s.out_channels * s.in_channels / s.groups;
   a.x = fill<std::uint8_t>(arrays->x, static_cast<std::size_t>(positions * s.in_channels), 37);
   a.x_zero_point = 113;
   auto* packed = fill<std::int8_t>(arrays->packed, kernels::conv_s8_packed_bytes(s), 0);

@@ -1,5 +1,5 @@
-// The layers the INT8 kernels are measured on (those of real networks) and fold8's own kernels ready to
-// run on them.
+// The layers the INT8 kernels are measured on (those of real networks) and fold8's own kernels
+// ready to run on them.
 #pragma once
 
 #include <functional>

@@ -2,7 +2,8 @@
 // is run in turn, many times, and the ratios are medians over the rounds, so that a busy machine
 // slows all alike.
 //
-//   FOLD8_TARGET=avx2 OMP_NUM_THREADS=1 int8_kernels_bench [part of a name] [--rounds N] [--endings]
+//   FOLD8_TARGET=avx2 OMP_NUM_THREADS=1 int8_kernels_bench [part of a name] [--rounds N]
+//   [--endings]
 //
 // FOLD8_TARGET chooses the target; oneDNN is held to the same instruction set. --endings measures
 // the other epilogues, as multiples of the time with ReLU.
@@ -72,21 +73,20 @@ struct Case {
 std::vector<Case> cases(const kernels::Target& target) {
   std::vector<Case> all;
   for (const MatrixCase& c : matrix_cases())
-    all.push_back({"gemm_" + std::to_string(c.m) + "x" + std::to_string(c.n) + "x" +
-                       std::to_string(c.k),
-                   static_cast<double>(c.m * c.n * c.k),
-                   [&target, c](Ending e) { return own_matmul(target, c, e); },
-                   onednn_matmul(c.m, c.n, c.k, Numbers::int8),
-                   onednn_matmul(c.m, c.n, c.k, Numbers::f32)});
+    all.push_back(
+        {"gemm_" + std::to_string(c.m) + "x" + std::to_string(c.n) + "x" + std::to_string(c.k),
+         static_cast<double>(c.m * c.n * c.k),
+         [&target, c](Ending e) { return own_matmul(target, c, e); },
+         onednn_matmul(c.m, c.n, c.k, Numbers::int8), onednn_matmul(c.m, c.n, c.k, Numbers::f32)});
   for (const LayerCase& l : layer_cases()) {
     const kernels::ConvShape s = shape_of(l);
     const double rows = static_cast<double>(s.transposed ? s.batch * s.in[0] * s.in[1] * s.in[2]
                                                          : kernels::conv_rows(s));
-    all.push_back(
-        {l.name, rows * static_cast<double>(kernels::conv_taps(s) * s.out_channels * s.in_channels /
-                                            s.groups),
-         [&target, s](Ending e) { return own_conv(target, s, e); }, onednn_conv(s, Numbers::int8),
-         onednn_conv(s, Numbers::f32)});
+    all.push_back({l.name,
+                   rows * static_cast<double>(kernels::conv_taps(s) * s.out_channels *
+                                              s.in_channels / s.groups),
+                   [&target, s](Ending e) { return own_conv(target, s, e); },
+                   onednn_conv(s, Numbers::int8), onednn_conv(s, Numbers::f32)});
   }
   return all;
 }
@@ -129,8 +129,8 @@ int run(const Options& o) {
   if (o.endings)
     std::printf("%-24s %9s %8s %8s %8s\n", "layer", "ReLU us", "h_swish", "residual", "f32");
   else
-    std::printf("%-24s %9s %8s %6s %9s %5s %9s %5s\n", "layer", "us", "GMAC/s", "%peak", "oneDNN i8",
-                "x", "f32", "x");
+    std::printf("%-24s %9s %8s %6s %9s %5s %9s %5s\n", "layer", "us", "GMAC/s", "%peak",
+                "oneDNN i8", "x", "f32", "x");
   for (const Case& c : cases(t)) {
     if (c.name.find(o.part) == std::string::npos) continue;
     if (o.endings)

@@ -70,8 +70,8 @@ std::function<void()> onednn_matmul(std::int64_t m, std::int64_t n, std::int64_t
 #if DNNL_VERSION_MAJOR >= 3
   return runner(dnnl::matmul::primitive_desc(engine(), x, w, bias, y, relu_attributes(numbers)));
 #else
-  return runner(
-      dnnl::matmul::primitive_desc(dnnl::matmul::desc(x, w, bias, y), relu_attributes(numbers), engine()));
+  return runner(dnnl::matmul::primitive_desc(dnnl::matmul::desc(x, w, bias, y),
+                                             relu_attributes(numbers), engine()));
 #endif
 }
 
@@ -101,7 +101,8 @@ std::function<void()> onednn_conv(const kernels::ConvShape& s, Numbers numbers) 
       engine(), inference, direct, x, w, bias, y, strides, front, back, relu_attributes(numbers)));
 #else
   return runner(dnnl::convolution_forward::primitive_desc(
-      {inference, direct, x, w, bias, y, strides, front, back}, relu_attributes(numbers), engine()));
+      {inference, direct, x, w, bias, y, strides, front, back}, relu_attributes(numbers),
+      engine()));
 #endif
 }
 

@@ -1,5 +1,5 @@
-// The same layers in oneDNN with ReLU, u8 x s8 -> u8 or all f32, as yardsticks. Empty functions where
-// oneDNN is absent or has no such layer.
+// The same layers in oneDNN with ReLU, u8 x s8 -> u8 or all f32, as yardsticks. Empty functions
+// where oneDNN is absent or has no such layer.
 #pragma once
 
 #include <cstdint>

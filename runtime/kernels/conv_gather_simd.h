@@ -1,5 +1,6 @@
 // Brings the inputs of output positions together as rows of depth k, so that a convolution becomes
-// a block of a matrix product. Only one block of rows exists at a time. Include only from *_simd.h.
+// a block of a matrix product. Only one block of rows exists at a time. For shapes that
+// conv_lines.h does not cover. Include only from *_simd.h.
 #pragma once
 
 #include <cstring>
@@ -17,6 +18,7 @@ struct Gather {
   std::int64_t in_channels = 0;                  // bytes between neighbouring positions
   std::int64_t channel_begin = 0, channels = 0;  // those of the group
   std::uint8_t fill = 0;                         // what padding holds: the zero point
+  std::size_t line_bytes = 0;                    // u8s8_line_depth
   std::size_t row_bytes = 0;                     // conv_gather_row_bytes(k)
 };
 
@@ -71,23 +73,21 @@ void gather_line(const Gather& gather, const std::uint8_t* sample, const GatherL
   const bool merged = c.in_step == 1 && g.channels == g.in_channels;
   const std::int64_t step = c.in_stride * g.in_channels;
   for (std::int64_t t0 = 0; t0 < a.taps; ++t0)
-    for (std::int64_t t1 = 0; t1 < b.taps; ++t1, to += line) {
+    for (std::int64_t t1 = 0; t1 < b.taps; ++t1, to += g.line_bytes) {
       const std::int64_t p0 = l.i0 + t0 * a.in_step, p1 = l.i1 + t1 * b.in_step;
       std::uint8_t* at = to;
       if (p0 < 0 || p0 >= a.in || p1 < 0 || p1 >= b.in) {
         for (std::size_t r = 0; r < l.rows; ++r, at += g.row_bytes)
-          fill_run<Arch>(at, g.fill, line);
+          fill_run<Arch>(at, g.fill, g.line_bytes);
         continue;
       }
       const std::uint8_t* from =
           sample + ((p0 * b.in + p1) * c.in + l.i2) * g.in_channels + g.channel_begin;
       std::int64_t i2 = l.i2;
       for (std::size_t r = 0; r < l.rows; ++r, at += g.row_bytes, from += step, i2 += c.in_stride) {
-        if (merged && i2 >= 0 && i2 + c.taps <= c.in) {
-          copy_run<Arch>(at, from, line, g.x_end);
-          continue;
-        }
-        for (std::int64_t t2 = 0; t2 < c.taps; ++t2) {
+        const bool whole = merged && i2 >= 0 && i2 + c.taps <= c.in;
+        if (whole) copy_run<Arch>(at, from, line, g.x_end);
+        for (std::int64_t t2 = 0; !whole && t2 < c.taps; ++t2) {
           const std::int64_t p2 = i2 + t2 * c.in_step;
           std::uint8_t* one = at + static_cast<std::size_t>(t2) * run;
           if (p2 < 0 || p2 >= c.in)
@@ -95,6 +95,8 @@ void gather_line(const Gather& gather, const std::uint8_t* sample, const GatherL
           else
             copy_run<Arch>(one, from + t2 * c.in_step * g.in_channels, run, g.x_end);
         }
+        // Zero weights meet these; the sums for weight zero points must not see them.
+        for (std::size_t i = line; i < g.line_bytes; ++i) at[i] = g.fill;
       }
     }
 }

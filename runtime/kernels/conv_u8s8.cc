@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "runtime/core/aligned.h"
+#include "runtime/kernels/conv_lines.h"
 #include "runtime/kernels/conv_phase.h"
 #include "runtime/kernels/depthwise_u8s8.h"
 #include "runtime/kernels/gemm_u8s8.h"
@@ -13,32 +14,38 @@ namespace fold8::kernels {
 
 namespace {
 
-std::size_t group_depth(const ConvShape& s, const ConvPhase& phase) {
-  return static_cast<std::size_t>(conv_taps(phase) * (s.in_channels / s.groups));
+// Calls f(tap, k) for the taps of a phase: which tap of the kernel, and its first k.
+template <class F>
+void each_tap(const ConvShape& s, const ConvPhase& phase, F&& f) {
+  const auto& [a, b, c] = phase.axis;
+  const std::size_t channels = static_cast<std::size_t>(s.in_channels / s.groups),
+                    line = u8s8_line_depth(s, phase);
+  std::size_t k = 0;
+  for (std::int64_t i = 0; i < a.taps; ++i)
+    for (std::int64_t j = 0; j < b.taps; ++j, k += line)
+      for (std::int64_t l = 0; l < c.taps; ++l) {
+        const std::int64_t tap =
+            ((a.tap_first + i * a.tap_step) * s.kernel[1] + b.tap_first + j * b.tap_step) *
+                s.kernel[2] +
+            c.tap_first + l * c.tap_step;
+        f(static_cast<std::size_t>(tap), k + static_cast<std::size_t>(l) * channels);
+      }
 }
 
-// The taps of one phase of the weights of `columns` output channels, packed. rows: scratch for
-// columns x depth weights.
-void pack_phase(const ConvShape& s, const ConvPhase& phase, const std::int8_t* w,
-                std::size_t columns, std::int8_t* rows, std::int8_t* packed) {
-  const std::size_t channels = static_cast<std::size_t>(s.in_channels / s.groups);
-  const auto& [a, b, c] = phase.axis;
-  std::int8_t* to = rows;
-  for (std::size_t o = 0; o < columns; ++o)
-    for (std::int64_t i = 0; i < a.taps; ++i)
-      for (std::int64_t j = 0; j < b.taps; ++j)
-        for (std::int64_t k = 0; k < c.taps; ++k) {
-          const std::int64_t tap =
-              ((a.tap_first + i * a.tap_step) * s.kernel[1] + b.tap_first + j * b.tap_step) *
-                  s.kernel[2] +
-              c.tap_first + k * c.tap_step;
-          const std::size_t from =
-              (o * static_cast<std::size_t>(conv_taps(s)) + static_cast<std::size_t>(tap)) *
-              channels;
-          std::copy_n(w + from, channels, to);
-          to += channels;
-        }
-  const std::size_t depth = group_depth(s, phase);
+// The taps of one phase of the weights of one group, packed. rows: scratch for columns x depth
+// weights.
+void pack_phase(const ConvShape& s, const ConvPhase& phase, const std::int8_t* w, std::int8_t* rows,
+                std::int8_t* packed) {
+  const std::size_t channels = static_cast<std::size_t>(s.in_channels / s.groups),
+                    outputs = static_cast<std::size_t>(s.out_channels / s.groups),
+                    taps = static_cast<std::size_t>(conv_taps(s)), depth = u8s8_depth(s, phase),
+                    columns = u8s8_columns(s);
+  std::memset(rows, 0, columns * depth);
+  for (std::size_t column = 0; column < columns; ++column)
+    each_tap(s, phase, [&](std::size_t tap, std::size_t k) {
+      const std::size_t at = column % outputs * taps + tap + column / outputs;
+      std::copy_n(w + at * channels, channels, rows + column * depth + k);
+    });
   pack_s8(rows, depth, columns, depth, packed);
 }
 
@@ -57,38 +64,71 @@ void pack_depthwise(const ConvShape& s, const std::int8_t* w, std::int8_t* rows,
 
 }  // namespace
 
+std::int64_t u8s8_phases(const ConvShape& s) { return conv_phases(s) / u8s8_spread(s); }
+
+ConvPhase u8s8_phase(const ConvShape& s, std::int64_t index) {
+  ConvPhase phase = conv_phase(s, index * u8s8_spread(s));
+  for (ConvAxis& x : phase.axis) {
+    if (x.in_step >= 0 || x.taps == 0) continue;
+    x.tap_first += (x.taps - 1) * x.tap_step;
+    x.in_base += (x.taps - 1) * x.in_step;
+    x.tap_step = -x.tap_step;
+    x.in_step = -x.in_step;
+  }
+  return phase;
+}
+
 bool conv_is_depthwise(const ConvShape& s) {
   return !s.transposed && s.groups > 1 && s.groups == s.in_channels && s.groups == s.out_channels &&
          conv_taps(s) <= static_cast<std::int64_t>(gemm_u8s8_int32_depth(true));
 }
 
 std::size_t conv_s8_packed_bytes(const ConvShape& s) {
-  const std::size_t groups = static_cast<std::size_t>(s.groups),
-                    columns = static_cast<std::size_t>(s.out_channels) / groups;
+  const std::size_t groups = static_cast<std::size_t>(s.groups);
   if (conv_is_depthwise(s)) return packed_s8_bytes(groups, depthwise_depth(s));
   std::size_t bytes = 0;
-  for (std::int64_t p = 0; p < conv_phases(s); ++p)
-    bytes += groups * packed_s8_bytes(columns, group_depth(s, conv_phase(s, p)));
+  for (std::int64_t p = 0; p < u8s8_phases(s); ++p)
+    bytes += groups * packed_s8_bytes(u8s8_columns(s), u8s8_depth(s, u8s8_phase(s, p)));
   return bytes;
 }
 
 void pack_conv_s8(const ConvShape& s, const std::int8_t* w, std::int8_t* packed) {
-  const std::size_t groups = static_cast<std::size_t>(s.groups),
-                    columns = static_cast<std::size_t>(s.out_channels) / groups;
+  const std::size_t groups = static_cast<std::size_t>(s.groups), columns = u8s8_columns(s);
   const std::size_t group_size =
-      columns * static_cast<std::size_t>(conv_taps(s) * s.in_channels) / groups;
+      static_cast<std::size_t>(conv_taps(s) * (s.out_channels / s.groups) * s.in_channels) / groups;
   if (conv_is_depthwise(s)) {
     const auto rows = std::make_unique<std::int8_t[]>(groups * depthwise_depth(s));
     return pack_depthwise(s, w, rows.get(), packed);
   }
-  const auto rows = std::make_unique<std::int8_t[]>(group_size);
-  for (std::int64_t p = 0; p < conv_phases(s); ++p) {
-    const ConvPhase phase = conv_phase(s, p);
+  for (std::int64_t p = 0; p < u8s8_phases(s); ++p) {
+    const ConvPhase phase = u8s8_phase(s, p);
+    const std::size_t depth = u8s8_depth(s, phase);
+    const auto rows = std::make_unique<std::int8_t[]>(columns * depth);
     for (std::size_t g = 0; g < groups; ++g) {
-      pack_phase(s, phase, w + g * group_size, columns, rows.get(), packed);
-      packed += packed_s8_bytes(columns, group_depth(s, phase));
+      pack_phase(s, phase, w + g * group_size, rows.get(), packed);
+      packed += packed_s8_bytes(columns, depth);
     }
   }
+}
+
+void unpack_conv_s8(const ConvShape& s, const std::int8_t* packed, std::int8_t* w) {
+  const ConvPhase phase = u8s8_phase(s, 0);
+  const std::size_t groups = static_cast<std::size_t>(s.groups),
+                    columns = static_cast<std::size_t>(s.out_channels) / groups,
+                    channels = static_cast<std::size_t>(s.in_channels) / groups,
+                    taps = static_cast<std::size_t>(conv_taps(s)), depth = u8s8_depth(s, phase);
+  const auto rows = std::make_unique<std::int8_t[]>(columns * depth);
+  for (std::size_t g = 0; g < groups; ++g, packed += packed_s8_bytes(columns, depth)) {
+    unpack_s8(packed, columns, depth, rows.get());
+    for (std::size_t o = 0; o < columns; ++o, w += taps * channels)
+      each_tap(s, phase, [&](std::size_t tap, std::size_t k) {
+        std::copy_n(rows.get() + o * depth + k, channels, w + tap * channels);
+      });
+  }
+}
+
+std::size_t conv_spread_bytes(const ConvShape& s) {
+  return u8s8_spread(s) > 1 ? 3 * round_up(u8s8_columns(s) * sizeof(float), 64) : 0;
 }
 
 std::size_t conv_gather_bytes(std::size_t k) {
@@ -111,11 +151,13 @@ std::size_t depthwise_u8s8_scratch_bytes(const ConvShape& s) {
 std::size_t conv_u8s8_scratch_bytes(const ConvShape& s) {
   if (conv_is_depthwise(s)) return depthwise_u8s8_scratch_bytes(s);
   std::size_t most = 0;
-  for (std::int64_t p = 0; p < conv_phases(s); ++p) {
-    const std::size_t k = group_depth(s, conv_phase(s, p));
-    most = std::max(most, conv_gather_bytes(k) + u8s8_block_scratch_bytes(k));
+  for (std::int64_t p = 0; p < u8s8_phases(s); ++p) {
+    const ConvPhase phase = u8s8_phase(s, p);
+    const std::size_t k = u8s8_depth(s, phase);
+    most = std::max({most, conv_gather_bytes(k) + u8s8_block_scratch_bytes(k),
+                     conv_lines(s, phase).bytes() + u8s8_block_scratch_bytes(k)});
   }
-  return most;
+  return most + conv_spread_bytes(s);
 }
 
 }  // namespace fold8::kernels

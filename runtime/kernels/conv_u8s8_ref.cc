@@ -69,38 +69,43 @@ void store(const ConvU8S8Args& a, std::int64_t row, std::int64_t sample, std::in
   epilogue_ref(e, 0, 0, acc);
 }
 
+// The phase that computes position p.
+std::int64_t phase_of(const ConvShape& s, const Position& p) {
+  if (!s.transposed) return 0;
+  std::int64_t index = 0;
+  for (int axis = 0; axis < 3; ++axis) index = index * s.stride[axis] + p.o[axis] % s.stride[axis];
+  return index / u8s8_spread(s);
+}
+
 }  // namespace
 
 void conv_u8s8(const ConvU8S8Args& a) {
   const ConvShape& s = a.shape;
-  const std::int64_t channels = s.in_channels / s.groups, columns = s.out_channels / s.groups;
+  const std::int64_t channels = s.in_channels / s.groups, outputs = s.out_channels / s.groups,
+                     spread = u8s8_spread(s);
+  const std::size_t columns = u8s8_columns(s);
   for (std::int64_t row = a.row_begin; row < a.row_end; ++row) {
-    const Position p = position_of(s, row);
-    std::int64_t index = 0;
-    if (s.transposed)
-      for (int axis = 0; axis < 3; ++axis)
-        index = index * s.stride[axis] + p.o[axis] % s.stride[axis];
+    Position p = position_of(s, row);
+    const std::int64_t index = phase_of(s, p), first_column = p.o[2] % spread * outputs;
+    p.o[2] -= p.o[2] % spread;
     const std::int8_t* w = a.w;  // of the phase this position belongs to
-    std::size_t depth = 0;
-    for (std::int64_t i = 0; i <= index; ++i) {
-      if (i > 0)
-        w += static_cast<std::size_t>(s.groups) *
-             packed_s8_bytes(static_cast<std::size_t>(columns), depth);
-      depth = static_cast<std::size_t>(conv_taps(conv_phase(s, i)) * channels);
-    }
-    const ConvPhase phase = conv_phase(s, index);
+    for (std::int64_t i = 0; i < index; ++i)
+      w += static_cast<std::size_t>(s.groups) *
+           packed_s8_bytes(columns, u8s8_depth(s, u8s8_phase(s, i)));
+    const ConvPhase phase = u8s8_phase(s, index);
+    const std::size_t depth = u8s8_depth(s, phase);
+    const auto line = static_cast<std::int64_t>(u8s8_line_depth(s, phase));
     for (std::int64_t o = 0; o < s.out_channels; ++o) {
-      const std::int64_t group = o / columns;
-      const std::int8_t* packed = w + static_cast<std::size_t>(group) *
-                                          packed_s8_bytes(static_cast<std::size_t>(columns), depth);
+      const std::int64_t group = o / outputs;
+      const std::int8_t* packed =
+          w + static_cast<std::size_t>(group) * packed_s8_bytes(columns, depth);
       const std::int32_t zw = a.w_zero_points ? a.w_zero_points[o] : 0;
       std::int64_t acc = 0;
       each_tap(a, phase, p, [&](const std::uint8_t* x, const std::int64_t* i) {
-        const std::int64_t k =
-            ((i[0] * phase.axis[1].taps + i[1]) * phase.axis[2].taps + i[2]) * channels;
+        const std::int64_t k = (i[0] * phase.axis[1].taps + i[1]) * line + i[2] * channels;
         for (std::int64_t c = 0; c < channels; ++c)
           acc += (x[group * channels + c] - a.x_zero_point) *
-                 (packed_weight(packed, depth, o % columns, k + c) - zw);
+                 (packed_weight(packed, depth, first_column + o % outputs, k + c) - zw);
       });
       store(a, row, p.sample, o, acc);
     }

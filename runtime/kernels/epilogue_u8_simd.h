@@ -7,6 +7,7 @@
 #include <bit>
 
 #include "runtime/kernels/epilogue.h"
+#include "runtime/kernels/vec16_simd.h"
 #include "runtime/kernels/vector_io_simd.h"
 
 namespace fold8::kernels::simd {
@@ -81,84 +82,151 @@ bool epilogue_u8(const Epilogue& e, std::size_t begin, std::size_t end, Epilogue
 }
 
 #ifdef __AVX512F__
-// Row m, columns [n, n + count) with count <= 16 * kVectors, from kVectors vectors of int32 sums.
+// Four vectors of rounded values as 64 codes. kVectors of them count.
 template <int kVectors>
-[[gnu::always_inline]] inline void epilogue_u8_row(const EpilogueU8& e, std::size_t m,
-                                                   std::size_t n, const __m512i* acc,
-                                                   std::size_t count) {
-  static_assert(kVectors >= 1 && kVectors <= 4);
-  constexpr std::size_t kFull = 16 * kVectors;
-  const std::uint64_t mask = ~std::uint64_t{0} >> (64 - count);
-  __m512i rounded[4];
-#pragma GCC unroll 4
-  for (int v = 0; v < kVectors; ++v) {
-    const __mmask16 lanes = static_cast<__mmask16>(mask >> (16 * v));
-    const __m512 multiplier = _mm512_maskz_loadu_ps(lanes, e.multiplier + n + 16 * v);
-    const __m512 offset =
-        e.offset ? _mm512_maskz_loadu_ps(lanes, e.offset + n + 16 * v) : _mm512_setzero_ps();
-    __m512 r = _mm512_fmadd_ps(_mm512_cvtepi32_ps(acc[v]), multiplier, offset);
-    if (e.residual != nullptr) {
-      const __m512i q = _mm512_cvtepu8_epi32(
-          _mm_maskz_loadu_epi8(lanes, e.residual + m * e.residual_stride + n + 16 * v));
-      const __m512i centred = _mm512_sub_epi32(q, _mm512_set1_epi32(e.residual_zero_point));
-      r = _mm512_fmadd_ps(_mm512_cvtepi32_ps(centred), _mm512_set1_ps(e.residual_scale), r);
-    }
-    rounded[v] = _mm512_cvtps_epi32(_mm512_min_ps(r, _mm512_set1_ps(e.hi)));
-  }
-#pragma GCC unroll 4
-  for (int v = kVectors; v < 4; ++v) rounded[v] = rounded[kVectors - 1];
+[[gnu::always_inline]] inline __m512i epilogue_u8_codes(const EpilogueU8& e, const __m512i* r) {
   const __m512i z = _mm512_set1_epi16(e.zero_point);
-  const __m512i low = _mm512_adds_epi16(_mm512_packs_epi32(rounded[0], rounded[1]), z);
-  const __m512i high =
-      kVectors <= 2 ? low : _mm512_adds_epi16(_mm512_packs_epi32(rounded[2], rounded[3]), z);
+  const __m512i low = _mm512_adds_epi16(_mm512_packs_epi32(r[0], r[kVectors > 1 ? 1 : 0]), z);
+  __m512i high = low;
+  if constexpr (kVectors > 2)
+    high = _mm512_adds_epi16(_mm512_packs_epi32(r[2], r[kVectors - 1]), z);
   const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-  __m512i q = _mm512_permutexvar_epi32(order, _mm512_packus_epi16(low, high));
-  q = _mm512_max_epu8(q, _mm512_set1_epi8(static_cast<char>(e.lo)));
-  std::uint8_t* y = e.y + m * e.y_stride + n;
-  if (count < kFull || kVectors == 3) {
-    _mm512_mask_storeu_epi8(y, mask, q);
-  } else if constexpr (kVectors == 4) {
+  const __m512i q = _mm512_permutexvar_epi32(order, _mm512_packus_epi16(low, high));
+  return _mm512_max_epu8(q, _mm512_set1_epi8(static_cast<char>(e.lo)));
+}
+
+template <int kVectors>
+[[gnu::always_inline]] inline void epilogue_u8_store(std::uint8_t* y, __m512i q) {
+  if constexpr (kVectors == 4) {
     _mm512_storeu_si512(y, q);
-  } else if constexpr (kVectors == 2) {
+  } else if constexpr (kVectors >= 2) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(y), _mm512_castsi512_si256(q));
+    if constexpr (kVectors == 3)
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(y + 32), _mm512_extracti32x4_epi32(q, 2));
   } else {
     _mm_storeu_si128(reinterpret_cast<__m128i*>(y), _mm512_castsi512_si128(q));
   }
 }
+
+// Sums of kRows x 16 columns to rounded values, in place.
+template <int kRows, int kPanels, bool kResidual>
+[[gnu::always_inline]] inline void epilogue_u8_round(const EpilogueU8& e, std::size_t m,
+                                                     std::size_t n, __mmask16 lanes, int v,
+                                                     __m512i (&acc)[kRows][kPanels]) {
+  const __m512 multiplier = _mm512_maskz_loadu_ps(lanes, e.multiplier + n);
+  const __m512 offset = e.offset ? _mm512_maskz_loadu_ps(lanes, e.offset + n) : _mm512_setzero_ps();
+  const __m512 hi = _mm512_set1_ps(e.hi);
+  const std::uint8_t* residual = kResidual ? e.residual + m * e.residual_stride + n : nullptr;
+#pragma GCC unroll 12
+  for (int r = 0; r < kRows; ++r) {
+    __m512 f = _mm512_fmadd_ps(_mm512_cvtepi32_ps(acc[r][v]), multiplier, offset);
+    if constexpr (kResidual) {
+      const __m512i q = _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(lanes, residual));
+      const __m512i centred = _mm512_sub_epi32(q, _mm512_set1_epi32(e.residual_zero_point));
+      f = _mm512_fmadd_ps(_mm512_cvtepi32_ps(centred), _mm512_set1_ps(e.residual_scale), f);
+      residual += e.residual_stride;
+    }
+    acc[r][v] = _mm512_cvtps_epi32(_mm512_min_ps(f, hi));
+  }
+}
+
+// Rows [m, m + kRows), columns [n, n + count) with count <= 16 * kPanels.
+template <int kRows, int kPanels>
+[[gnu::always_inline]] inline void epilogue_u8_tile(const EpilogueU8& fast, std::size_t m,
+                                                    std::size_t n, __m512i (&acc)[kRows][kPanels],
+                                                    std::size_t count) {
+  const EpilogueU8 e = fast;  // a copy that stores to y cannot touch
+  const std::uint64_t mask = ~std::uint64_t{0} >> (64 - count);
+#pragma GCC unroll 4
+  for (int v = 0; v < kPanels; ++v) {
+    const __mmask16 lanes = static_cast<__mmask16>(mask >> (16 * v));
+    const std::size_t at = n + 16 * static_cast<std::size_t>(v);
+    if (e.residual != nullptr)
+      epilogue_u8_round<kRows, kPanels, true>(e, m, at, lanes, v, acc);
+    else
+      epilogue_u8_round<kRows, kPanels, false>(e, m, at, lanes, v, acc);
+  }
+  std::uint8_t* y = e.y + m * e.y_stride + n;
+  if (count == 16 * kPanels) {
+#pragma GCC unroll 12
+    for (int r = 0; r < kRows; ++r, y += e.y_stride)
+      epilogue_u8_store<kPanels>(y, epilogue_u8_codes<kPanels>(e, acc[r]));
+  } else {
+#pragma GCC unroll 12
+    for (int r = 0; r < kRows; ++r, y += e.y_stride)
+      _mm512_mask_storeu_epi8(y, mask, epilogue_u8_codes<kPanels>(e, acc[r]));
+  }
+}
+
+// One row.
+template <int kVectors>
+[[gnu::always_inline]] inline void epilogue_u8_row(const EpilogueU8& e, std::size_t m,
+                                                   std::size_t n, const __m512i* acc,
+                                                   std::size_t count) {
+  __m512i row[1][kVectors];
+#pragma GCC unroll 4
+  for (int v = 0; v < kVectors; ++v) row[0][v] = acc[v];
+  epilogue_u8_tile<1, kVectors>(e, m, n, row, count);
+}
 #endif
 
-// Row m, columns [n, n + count) with count <= 16, from the sums of columns 0..7 and 8..15.
+// The same for 8 columns of AVX2; count of them are valid.
+template <int kRows, bool kResidual>
+[[gnu::always_inline]] inline void epilogue_u8_round(const EpilogueU8& e, std::size_t m,
+                                                     std::size_t n, std::size_t count, int h,
+                                                     __m256i (&acc)[kRows][2]) {
+  using Io = VectorIo<Avx2::f32>;
+  const __m256 multiplier = Io::load(e.multiplier + n, count);
+  const __m256 offset = e.offset ? __m256(Io::load(e.offset + n, count)) : _mm256_setzero_ps();
+  const std::uint8_t* residual = kResidual ? e.residual + m * e.residual_stride + n : nullptr;
+#pragma GCC unroll 6
+  for (int r = 0; r < kRows; ++r) {
+    __m256 f = _mm256_fmadd_ps(_mm256_cvtepi32_ps(acc[r][h]), multiplier, offset);
+    if constexpr (kResidual) {
+      const __m256i q = Io::add(Io::load(residual, count), -e.residual_zero_point);
+      f = _mm256_fmadd_ps(_mm256_cvtepi32_ps(q), _mm256_set1_ps(e.residual_scale), f);
+      residual += e.residual_stride;
+    }
+    acc[r][h] = _mm256_cvtps_epi32(_mm256_min_ps(f, _mm256_set1_ps(e.hi)));
+  }
+}
+
+// Rows [m, m + kRows), columns [n, n + count) with count <= 16, from the sums of columns 0..7 and
+// 8..15.
+template <int kRows>
+[[gnu::always_inline]] inline void epilogue_u8_tile(const EpilogueU8& fast, std::size_t m,
+                                                    std::size_t n, __m256i (&acc)[kRows][2],
+                                                    std::size_t count) {
+  const EpilogueU8 e = fast;  // a copy that stores to y cannot touch
+  const std::size_t counts[2] = {count < 8 ? count : 8, count > 8 ? count - 8 : 0};
+#pragma GCC unroll 2
+  for (int h = 0; h < 2; ++h) {
+    const std::size_t at = n + 8 * static_cast<std::size_t>(h);
+    if (e.residual != nullptr)
+      epilogue_u8_round<kRows, true>(e, m, at, counts[h], h, acc);
+    else
+      epilogue_u8_round<kRows, false>(e, m, at, counts[h], h, acc);
+  }
+  const __m256i z = _mm256_set1_epi16(e.zero_point);
+  const __m128i lo = _mm_set1_epi8(static_cast<char>(e.lo));
+  std::uint8_t* y = e.y + m * e.y_stride + n;
+#pragma GCC unroll 6
+  for (int r = 0; r < kRows; ++r, y += e.y_stride) {
+    const __m256i words = _mm256_adds_epi16(_mm256_packs_epi32(acc[r][0], acc[r][1]), z);
+    __m128i q = _mm_packus_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
+    q = _mm_max_epu8(_mm_shuffle_epi32(q, 0xd8), lo);
+    if (count >= 16)
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(y), q);
+    else
+      Memory16<Avx2>::store_bytes(y, static_cast<int>(count), q);
+  }
+}
+
 [[gnu::always_inline]] static inline void epilogue_u8_row(const EpilogueU8& e, std::size_t m,
                                                           std::size_t n, __m256i acc0, __m256i acc1,
                                                           std::size_t count) {
-  using Io = VectorIo<Avx2::f32>;
-  const std::size_t counts[2] = {count, count > 8 ? count - 8 : 0};
-  const __m256i acc[2] = {acc0, acc1};
-  __m256i rounded[2];
-#pragma GCC unroll 2
-  for (int v = 0; v < 2; ++v) {
-    const Avx2::f32 multiplier = Io::load(e.multiplier + n + 8 * v, counts[v]);
-    const Avx2::f32 offset = e.offset ? Io::load(e.offset + n + 8 * v, counts[v]) : Avx2::f32(0.0f);
-    __m256 r = _mm256_fmadd_ps(_mm256_cvtepi32_ps(acc[v]), multiplier, offset);
-    if (e.residual != nullptr) {
-      const __m256i q = Io::load(e.residual + m * e.residual_stride + n + 8 * v, counts[v]);
-      r = _mm256_fmadd_ps(_mm256_cvtepi32_ps(Io::add(q, -e.residual_zero_point)),
-                          _mm256_set1_ps(e.residual_scale), r);
-    }
-    rounded[v] = _mm256_cvtps_epi32(_mm256_min_ps(r, _mm256_set1_ps(e.hi)));
-  }
-  const __m256i words = _mm256_adds_epi16(_mm256_packs_epi32(rounded[0], rounded[1]),
-                                          _mm256_set1_epi16(e.zero_point));
-  __m128i q = _mm_packus_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
-  q = _mm_max_epu8(_mm_shuffle_epi32(q, 0xd8), _mm_set1_epi8(static_cast<char>(e.lo)));
-  std::uint8_t* y = e.y + m * e.y_stride + n;
-  if (count >= 16) {
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(y), q);
-  } else {
-    alignas(16) std::uint8_t bytes[16];
-    _mm_store_si128(reinterpret_cast<__m128i*>(bytes), q);
-    for (std::size_t i = 0; i < count; ++i) y[i] = bytes[i];
-  }
+  __m256i row[1][2] = {{acc0, acc1}};
+  epilogue_u8_tile<1>(e, m, n, row, count);
 }
 
 }  // namespace fold8::kernels::simd

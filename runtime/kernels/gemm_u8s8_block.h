@@ -16,16 +16,22 @@ inline constexpr std::size_t kSegmentDepth =
     32768;  // of sums too long for int32: 255 * 128 * 32768 < 2^31
 inline constexpr std::size_t kMostTileSums = 12 * 32;  // 12 x 2, 8 x 3 and 6 x 4 panels
 
+// `lines` times `rows` rows of x against panels of w. A row is one run of k bytes, or, where
+// `prepared`, `runs` runs of run_depth (k in all) in the form that the engine reads.
 struct BlockU8S8 {
-  const std::uint8_t* x = nullptr;  // [rows, k]
-  std::size_t x_stride = 0;
-  std::size_t rows = 0;  // at most u8s8_block_rows(k)
+  const std::uint8_t* x = nullptr;
+  std::size_t x_stride = 0;               // bytes from row to row
+  std::size_t rows = 0;                   // at most u8s8_block_rows(k), unless prepared
+  std::size_t lines = 1, line_bytes = 0;  // prepared: bytes of x from line to line
   std::size_t k = 0;
+  bool prepared = false;
+  std::size_t runs = 1, run_depth = 0;
+  const std::ptrdiff_t* run_offsets = kOneRun;
   std::int32_t x_zero_point = 0;
   const std::int8_t* w = nullptr;  // the whole packed matrix n x k
   std::size_t n = 0;
   std::size_t panel_begin = 0, panel_end = 0;
-  const std::int32_t* w_zero_points = nullptr;
+  const std::int32_t* w_zero_points = nullptr;  // null if prepared
   const Epilogue* epilogue = nullptr;
   const EpilogueU8* fast = nullptr;  // null: the general epilogue
   std::size_t m = 0;                 // row of `epilogue` that is row 0 here
@@ -83,8 +89,9 @@ template <class Arch>
                                  std::size_t x_bytes, std::size_t w_bytes,
                                  const std::int64_t* row_sums) {
   std::int64_t wide[kMostTileSums] = {};
-  const std::int32_t* sums = t.sums;
-  t.sums = nullptr;
+  alignas(64) static constexpr std::int32_t kZeros[64] = {};
+  const std::int32_t* sums = packed_s8_sums(b.w, b.n, b.k) + t.n;
+  t.init = kZeros;
   t.fast = nullptr;
   for (std::size_t k0 = 0; k0 < b.k; k0 += kSegmentDepth) {
     t.k = b.k - k0 < kSegmentDepth ? b.k - k0 : kSegmentDepth;
@@ -99,55 +106,98 @@ template <class Arch>
   finish_tile<Arch>(b, t, first_row, rows, width, wide, row_sums);
 }
 
-// All row tiles of the block against `panels` neighbouring panels.
+// The rows of a block as its engine reads them.
+struct PreparedX {
+  const std::uint8_t* x;
+  std::size_t stride;
+  std::int8_t* expand_to;  // null: panels are used as they lie
+  const std::int64_t* row_sums;
+};
+
+// All row tiles of one line against the panels of t.
 template <class Arch>
-void block_panels(const BlockU8S8& b, const std::uint8_t* x, std::size_t x_stride,
-                  std::size_t panel, std::size_t panels, std::int8_t* expand_to,
-                  const std::int64_t* row_sums) {
+void block_line(const BlockU8S8& b, const PreparedX& p, TileU8S8 t, const std::uint8_t* x,
+                std::size_t panels) {
   using Engine = typename EngineOf<Arch>::type;
-  alignas(64) std::int32_t acc[kMostTileSums];
-  const std::size_t width = panels * kPanelColumns, n = panel * kPanelColumns;
+  const std::size_t width = panels * kPanelColumns, first_m = t.m;
   const bool is_long = b.k > gemm_u8s8_int32_depth(b.w_zero_points != nullptr);
-  TileU8S8 t;
-  t.k = b.k;
-  t.x_stride = x_stride;
-  t.panel_bytes = s8_panel_bytes(b.k);
-  t.w = b.w + panel * t.panel_bytes;
-  t.sums = packed_s8_sums(b.w, b.n, b.k) + n;
-  t.x_zero_point = b.x_zero_point;
-  t.n = n;
-  t.columns = b.n - n < width ? b.n - n : width;
-  t.fast = b.fast;
-  t.acc = acc;
-  bool expanded = false;
-  if constexpr (Engine::kWidened) {
-    expanded = b.rows >= Engine::kExpandFrom;
-    if (expanded) {
-      avx2_engine::expand_panel<Arch>(t.w, s8_groups(b.k), expand_to);
-      t.w = expand_to;
-    }
-  }
   // Tiles of nearly equal height: 7 rows are 4 + 3, not 6 + 1.
   const std::size_t most = Engine::max_rows(panels), tiles = (b.rows + most - 1) / most;
   for (std::size_t i = 0, r = 0; i < tiles; ++i) {
     const std::size_t rows = b.rows / tiles + (i < b.rows % tiles ? 1 : 0);
-    t.x = x + r * x_stride;
-    t.m = b.m + r;
+    t.x = x + r * p.stride;
+    t.m = first_m + r;
     TileU8S8Fn* tile;
     if constexpr (Engine::kWidened) {
-      tile = Engine::tile(rows, expanded);
+      tile = Engine::tile(rows, p.expand_to != nullptr);
     } else {
       tile = Engine::tile(rows, panels);
     }
     if (is_long) {
-      long_tile<Arch>(b, t, r, rows, width, tile, Engine::kWidened ? 2 : 1, expanded ? 128 : 64,
-                      row_sums);
+      long_tile<Arch>(b, t, r, rows, width, tile, Engine::kWidened ? 2 : 1, p.expand_to ? 128 : 64,
+                      p.row_sums);
     } else {
       tile(t);
-      if (t.fast == nullptr) finish_tile<Arch>(b, t, r, rows, width, acc, row_sums);
+      if (t.fast == nullptr) finish_tile<Arch>(b, t, r, rows, width, t.acc, p.row_sums);
     }
     r += rows;
   }
+}
+
+// All rows of the block against `panels` neighbouring panels.
+template <class Arch>
+void block_panels(const BlockU8S8& b, const PreparedX& p, std::size_t panel, std::size_t panels) {
+  using Engine = typename EngineOf<Arch>::type;
+  alignas(64) std::int32_t acc[kMostTileSums], init[4 * kPanelColumns];
+  const std::size_t width = panels * kPanelColumns, n = panel * kPanelColumns;
+  const std::int32_t* sums = packed_s8_sums(b.w, b.n, b.k) + n;
+  for (std::size_t j = 0; j < width; ++j)
+    init[j] = static_cast<std::int32_t>(static_cast<std::uint32_t>(-b.x_zero_point) *
+                                        static_cast<std::uint32_t>(sums[j]));
+  TileU8S8 t;
+  t.k = b.prepared ? b.run_depth : b.k;
+  t.runs = b.runs;
+  t.run_offsets = b.run_offsets;
+  t.x_stride = p.stride;
+  t.panel_bytes = s8_panel_bytes(b.k);
+  t.w = b.w + panel * t.panel_bytes;
+  t.init = init;
+  t.n = n;
+  t.columns = b.n - n < width ? b.n - n : width;
+  t.fast = b.fast;
+  t.acc = acc;
+  if constexpr (Engine::kWidened) {
+    if (p.expand_to != nullptr) {
+      avx2_engine::expand_in_order<Arch>(t.w, s8_groups(b.k), p.expand_to);
+      t.w = p.expand_to;
+    }
+  }
+  for (std::size_t line = 0; line < b.lines; ++line) {
+    t.m = b.m + line * b.rows;
+    block_line<Arch>(b, p, t, p.x + line * b.line_bytes, panels);
+  }
+}
+
+// Widens the rows of a block into its scratch, unless it is prepared.
+template <class Arch>
+PreparedX widen_block(const BlockU8S8& b) {
+  if (b.prepared) return {b.x, b.x_stride, reinterpret_cast<std::int8_t*>(b.scratch), nullptr};
+  const std::size_t stride = s8_groups(b.k) * 8;
+  PreparedX p{b.scratch, stride, nullptr, nullptr};
+  if (b.rows < EngineOf<Arch>::type::kExpandFrom) {
+    for (std::size_t r = 0; r < b.rows; ++r)
+      avx2_engine::widen_pairs<Arch>(b.x + r * b.x_stride, b.k, b.scratch + r * stride);
+    return p;
+  }
+  p.expand_to = reinterpret_cast<std::int8_t*>(b.scratch + (b.rows * stride + 63) / 64 * 64);
+  if (b.x_stride == b.k) {
+    p.stride = 2 * b.k;
+    avx2_engine::widen<Arch>(b.x, b.rows * b.k, b.scratch);
+  } else {
+    for (std::size_t r = 0; r < b.rows; ++r)
+      avx2_engine::widen<Arch>(b.x + r * b.x_stride, b.k, b.scratch + r * stride);
+  }
+  return p;
 }
 
 template <class Arch>
@@ -155,22 +205,15 @@ void gemm_u8s8_block(const BlockU8S8& b) {
   using Engine = typename EngineOf<Arch>::type;
   std::int64_t row_sums[kMostBlockRows];
   if (b.w_zero_points != nullptr) centred_row_sums<Arch>(b, row_sums);
-  const std::uint8_t* x = b.x;
-  std::size_t x_stride = b.x_stride;
-  std::int8_t* expand_to = nullptr;
-  if constexpr (Engine::kWidened) {
-    x_stride = s8_groups(b.k) * 8;
-    for (std::size_t r = 0; r < b.rows; ++r)
-      avx2_engine::widen_row<Arch>(b.x + r * b.x_stride, b.k, b.scratch + r * x_stride);
-    x = b.scratch;
-    expand_to = reinterpret_cast<std::int8_t*>(b.scratch + (b.rows * x_stride + 63) / 64 * 64);
-  }
+  PreparedX p{b.x, b.x_stride, nullptr, nullptr};
+  if constexpr (Engine::kWidened) p = widen_block<Arch>(b);
+  p.row_sums = row_sums;
   // Neighbouring panels go together in groups of nearly equal width: 5 are 3 + 2, not 4 + 1.
   const std::size_t count = b.panel_end - b.panel_begin,
                     turns = (count + Engine::kMaxPanels - 1) / Engine::kMaxPanels;
   for (std::size_t i = 0, panel = b.panel_begin; i < turns; ++i) {
     const std::size_t panels = count / turns + (i < count % turns ? 1 : 0);
-    block_panels<Arch>(b, x, x_stride, panel, panels, expand_to, row_sums);
+    block_panels<Arch>(b, p, panel, panels);
     panel += panels;
   }
 }

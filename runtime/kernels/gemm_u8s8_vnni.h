@@ -13,6 +13,12 @@ namespace fold8::kernels::simd {
 
 namespace vnni {
 
+[[gnu::always_inline]] static inline std::int32_t load_group(const std::uint8_t* x) {
+  std::int32_t v;
+  std::memcpy(&v, x, 4);
+  return v;
+}
+
 // The 1 to 3 bytes behind the last whole group; the weights that meet the missing ones are 0.
 [[gnu::always_inline]] static inline std::int32_t load_tail(const std::uint8_t* x,
                                                             std::size_t bytes) {
@@ -30,9 +36,7 @@ template <class Arch, int kRows, int kPanels>
   __m512i acc[kUnroll][kRows][kPanels];
 #pragma GCC unroll 4
   for (int v = 0; v < kPanels; ++v) {
-    const __m512i init = t.sums == nullptr ? _mm512_setzero_si512()
-                                           : _mm512_mullo_epi32(_mm512_load_si512(t.sums + 16 * v),
-                                                                _mm512_set1_epi32(-t.x_zero_point));
+    const __m512i init = _mm512_load_si512(t.init + 16 * v);
 #pragma GCC unroll 12
     for (int r = 0; r < kRows; ++r) acc[0][r][v] = init;
 #pragma GCC unroll 4
@@ -41,8 +45,6 @@ template <class Arch, int kRows, int kPanels>
       for (int r = 0; r < kRows; ++r) acc[u][r][v] = _mm512_setzero_si512();
   }
   const std::uint8_t* x[kBases];
-#pragma GCC unroll 4
-  for (int b = 0; b < kBases; ++b) x[b] = t.x + 3 * b * t.x_stride;
   const std::int8_t* w = t.w;
   const std::size_t stride = t.x_stride, panel = t.panel_bytes;
 
@@ -63,27 +65,27 @@ template <class Arch, int kRows, int kPanels>
 #pragma GCC unroll 4
     for (int b = 0; b < kBases; ++b) x[b] += 4 * groups;
   };
-  std::size_t groups = t.k / 4;
-  for (; groups >= kUnroll; groups -= kUnroll) {
+  const std::size_t run_groups = t.k / 4, tail = t.k % 4;
+  const std::ptrdiff_t* offset = t.run_offsets;
+  for (std::size_t run = t.runs; run > 0; --run, ++offset) {
 #pragma GCC unroll 4
-    for (int u = 0; u < kUnroll; ++u)
-      multiply(u, w + 64 * u, [u](const std::uint8_t* p) {
-        std::int32_t v;
-        std::memcpy(&v, p + 4 * u, 4);
-        return v;
-      });
-    advance(kUnroll);
+    for (int b = 0; b < kBases; ++b) x[b] = t.x + *offset + 3 * b * stride;
+    std::size_t groups = run_groups;
+    for (; groups >= kUnroll; groups -= kUnroll) {
+#pragma GCC unroll 4
+      for (int u = 0; u < kUnroll; ++u)
+        multiply(u, w + 64 * u, [u](const std::uint8_t* p) { return load_group(p + 4 * u); });
+      advance(kUnroll);
+    }
+    for (; kUnroll > 1 && groups > 0; --groups) {
+      multiply(0, w, load_group);
+      advance(1);
+    }
+    if (tail != 0) {
+      multiply(0, w, [tail](const std::uint8_t* p) { return load_tail(p, tail); });
+      w += 64;
+    }
   }
-  for (; kUnroll > 1 && groups > 0; --groups) {
-    multiply(0, w, [](const std::uint8_t* p) {
-      std::int32_t v;
-      std::memcpy(&v, p, 4);
-      return v;
-    });
-    advance(1);
-  }
-  if (const std::size_t tail = t.k % 4; tail != 0)
-    multiply(0, w, [tail](const std::uint8_t* p) { return load_tail(p, tail); });
 
 #pragma GCC unroll 4
   for (int u = 1; u < kUnroll; ++u)
@@ -93,10 +95,7 @@ template <class Arch, int kRows, int kPanels>
       for (int v = 0; v < kPanels; ++v) acc[0][r][v] = _mm512_add_epi32(acc[0][r][v], acc[u][r][v]);
 
   if (t.fast != nullptr) {
-    const EpilogueU8 fast = *t.fast;  // a copy that stores to y cannot touch
-    const std::size_t m = t.m, n = t.n, columns = t.columns;
-#pragma GCC unroll 12
-    for (int r = 0; r < kRows; ++r) epilogue_u8_row<kPanels>(fast, m + r, n, acc[0][r], columns);
+    epilogue_u8_tile<kRows, kPanels>(*t.fast, t.m, t.n, acc[0], t.columns);
   } else {
 #pragma GCC unroll 12
     for (int r = 0; r < kRows; ++r)

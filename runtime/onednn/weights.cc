@@ -1,6 +1,7 @@
 // Weights back in ONNX order (oneDNN packs them its own way), and the numbers of INT8 layers.
 #include <cstring>
 
+#include "runtime/kernels/conv_u8s8.h"
 #include "runtime/kernels/pack_f32.h"
 #include "runtime/kernels/pack_s8.h"
 #include "runtime/onednn/parts.h"
@@ -74,15 +75,20 @@ std::optional<std::vector<std::int8_t>> plain_s8_weight(const graph::Op& op, con
   }
   const auto m = matrix_of(op, w);
   if (!m || m->transposed || w.layout != Layout::packed_s8) return std::nullopt;
-  const std::size_t k = m->c * m->taps;
-  std::vector<std::int8_t> group(m->n * k);
-  for (std::size_t g = 0; g < m->groups; ++g) {
-    kernels::unpack_s8(from + g * kernels::packed_s8_bytes(m->n, k), m->n, k, group.data());
+  const auto* conv = std::get_if<graph::Conv>(&op);
+  if (conv == nullptr) {
+    kernels::unpack_s8(from, m->n, m->c, to.data());
+    return to;
+  }
+  const auto s = ops::conv_weight_shape(*conv, w.shape);
+  if (!s.ok() || kernels::conv_is_depthwise(*s)) return std::nullopt;
+  std::vector<std::int8_t> taps_first(to.size());
+  kernels::unpack_conv_s8(*s, from, taps_first.data());
+  for (std::size_t g = 0; g < m->groups; ++g)
     for (std::size_t o = 0; o < m->n; ++o)
       for (std::size_t i = 0; i < m->c; ++i)
         for (std::size_t t = 0; t < m->taps; ++t)
-          to[m->index(g, o, i, t)] = group[o * k + t * m->c + i];
-  }
+          to[m->index(g, o, i, t)] = taps_first[((g * m->n + o) * m->taps + t) * m->c + i];
   return to;
 }
 

@@ -219,6 +219,37 @@ TEST_P(ConvU8S8Target, AnyDepthwiseGeometryHasTheReferencesBits) {
   }
 }
 
+// Windows side by side: whole, cut off, with positions behind the input, in a y of any stride.
+TEST_P(ConvU8S8Target, TransposedWindowsSideBySideHaveTheReferencesBits) {
+  SeededRng rng;
+  for (int i = 0; i < 200; ++i) {
+    ConvShape s = random_shape(rng, 1 + i % 3, {9, 4, 20}, true);
+    s.in_channels /= s.groups, s.out_channels /= s.groups, s.groups = 1;
+    s.kernel[2] = s.stride[2] = rng.integer(2, 4);
+    s.dilation[2] = 1, s.pad_begin[2] = 0;
+    s.out[2] = s.in[2] * s.stride[2] + (rng.integer(0, 1) ? rng.integer(-1, 5) : 0);
+    try_shape(rng, s, random_kind(rng));
+  }
+}
+
+// Wide enough that lines are copied once instead of gathered, and cut anywhere.
+TEST_P(ConvU8S8Target, LongLinesHaveTheReferencesBits) {
+  SeededRng rng;
+  for (int i = 0; i < 150; ++i) {
+    const bool transposed = i % 3 == 0;
+    ConvShape s = random_shape(rng, 1 + i % 3, {4, 4, 13}, transposed);
+    s.in[2] = rng.integer(10, 70);
+    s.kernel[2] = rng.integer(2, 5);
+    const std::int64_t span = (s.kernel[2] - 1) * s.dilation[2] + 1;
+    s.out[2] = transposed ? (s.in[2] - 1) * s.stride[2] + span - 2 * s.pad_begin[2]
+                          : (s.in[2] + 2 * s.pad_begin[2] - span) / s.stride[2] + 1;
+    if (s.out[2] < 1) continue;
+    EpilogueKind kind = random_kind(rng);
+    if (i % 2) kind.row_scale = false;
+    try_shape(rng, s, kind);
+  }
+}
+
 // The layers networks are made of, larger than the random ones.
 TEST_P(ConvU8S8Target, CommonLayersHaveTheReferencesBits) {
   SeededRng rng;
