@@ -29,9 +29,9 @@ class Converter {
     FOLD8_CHECK_OK(run_stage("fold", fusion::stage("fold"), g));
     summary_.batch_norms_left = batch_norms_left(g);
     FOLD8_CHECK_OK(run_stage("fuse", fusion::stage("fuse"), g));
-    Graph float_graph = g;
-    FOLD8_CHECK_OK(run_stage("emit float", fusion::stage("emit"), float_graph));
     if (options_.float_only) {
+      Graph float_graph = std::move(g);
+      FOLD8_CHECK_OK(run_stage("emit float", fusion::stage("emit"), float_graph));
       for (graph::NodeId n = 0; n < float_graph.node_count(); ++n)
         if (is_linear_layer(float_graph, float_graph.node(n)))
           summary_.float_layers.push_back({float_graph.node(n).name,
@@ -39,18 +39,11 @@ class Converter {
                                            "compiled without quantizing"});
       return finish(std::move(float_graph));
     }
-    FOLD8_TRY(float_model_, exec::Model::from_graph(std::move(float_graph)));
-    // Layers the file itself brings as INT8 (Q/DQ, integer operators) come first: what is left is
-    // ours to quantize.
-    FOLD8_CHECK_OK(run_stage("lower", fusion::stage("lower"), g));
-    if (samples_ == nullptr && needs_ranges(g))
-      return invalid_argument(
-          "INT8 needs calibration data (--calib DATA); without data only --float, --activations "
-          "dynamic and --activations float work");
-    FOLD8_CHECK_OK(calibrate(g));
-    FOLD8_TRY(Attempt best, attempt(g, options_.quantize, ""));
-    if (options_.quantize.streams == Streams::automatic) FOLD8_CHECK_OK(weigh_streams(g, best));
-    if (options_.search && is_poor(best)) FOLD8_CHECK_OK(try_remedies(g, best));
+    FOLD8_TRY(Base base, prepare(std::move(g)));
+    FOLD8_TRY(Attempt best, attempt(base, options_.quantize, ""));
+    if (options_.quantize.streams == Streams::automatic) FOLD8_CHECK_OK(weigh_streams(base, best));
+    if (options_.equalize && options_.search) FOLD8_CHECK_OK(try_equalized(base, best));
+    if (options_.search && is_poor(best)) FOLD8_CHECK_OK(try_remedies(base, best));
     take(best);
     summary_.batch_norms_left =
         best.batch_norms_left;  // those on an input have become its quantizer
@@ -58,6 +51,13 @@ class Converter {
   }
 
  private:
+  // What attempts start from.
+  struct Base {
+    Graph unlowered;  // fused
+    Graph graph;      // and imported INT8 layers lowered
+    std::shared_ptr<const exec::Model> float_model;
+    std::optional<quant::CalibrationTable> table;
+  };
   struct Attempt {
     Graph graph;  // emitted
     QuantizeOutcome outcome;
@@ -110,27 +110,43 @@ class Converter {
       if (std::find(to.begin(), to.end(), d) == to.end()) to.push_back(d);
   }
 
-  Status calibrate(const Graph& g) {
+  Result<Base> prepare(Graph g) {
+    Graph float_graph = g, unlowered = g;
+    FOLD8_CHECK_OK(run_stage("emit float", fusion::stage("emit"), float_graph));
+    FOLD8_TRY(auto float_model, exec::Model::from_graph(std::move(float_graph)));
+    // Layers the file itself brings as INT8 (Q/DQ, integer operators) come first: what is left is
+    // ours to quantize.
+    FOLD8_CHECK_OK(run_stage("lower", fusion::stage("lower"), g));
+    if (samples_ == nullptr && needs_ranges(g))
+      return invalid_argument(
+          "INT8 needs calibration data (--calib DATA); without data only --float, --activations "
+          "dynamic and --activations float work");
+    Base base{std::move(unlowered), std::move(g), std::move(float_model), {}};
+    FOLD8_CHECK_OK(calibrate(base));
+    return base;
+  }
+
+  Status calibrate(Base& base) {
     if (samples_ == nullptr) return ok_status();
     const Clock clock(*this, "calibrate");
     quant::CalibrateOptions options;
-    options.observe = values_to_observe(g);
-    options.look_for_nan = values_at_the_edge(g);
+    options.observe = values_to_observe(base.graph);
+    options.look_for_nan = values_at_the_edge(base.graph);
     options.threads = options_.threads;
     if (options_.progress)
       options.progress = [this](std::size_t done, std::size_t total) {
         options_.progress("calibrate", done, total);
       };
-    FOLD8_TRY(table_, quant::calibrate(float_model_, *samples_, options));
-    if (table_->samples == 0)
+    FOLD8_TRY(base.table, quant::calibrate(base.float_model, *samples_, options));
+    if (base.table->samples == 0)
       return invalid_model("the calibration data holds no samples; give at least one");
-    summary_.samples = table_->samples;
+    summary_.samples = base.table->samples;
     return ok_status();
   }
 
-  Result<Attempt> attempt(const Graph& g, QuantizeOptions options, std::string remedy) {
-    options.calibration = table_ ? &*table_ : nullptr;
-    Attempt a{g, {}, {}, {}, std::move(remedy), 0};
+  Result<Attempt> attempt(const Base& base, QuantizeOptions options, std::string remedy) {
+    options.calibration = base.table ? &*base.table : nullptr;
+    Attempt a{base.graph, {}, {}, {}, std::move(remedy), 0};
     {
       const Clock clock(*this, "quantize");
       FOLD8_TRY(a.outcome, quantize(a.graph, options));
@@ -144,7 +160,7 @@ class Converter {
     const Clock clock(*this, "check against float");
     FOLD8_TRY(auto model, exec::Model::from_graph(a.graph));
     FOLD8_TRY(a.score,
-              score(float_model_, model, *samples_, options_.score_samples, options_.threads));
+              score(base.float_model, model, *samples_, options_.score_samples, options_.threads));
     return a;
   }
 
@@ -158,13 +174,13 @@ class Converter {
   }
 
   // u8 between the layers is faster; f32 stays where the samples say that u8 costs too much.
-  Status weigh_streams(const Graph& g, Attempt& best) {
+  Status weigh_streams(const Base& base, Attempt& best) {
     if (best.outcome.u8_streams == 0 || !best.score.worst_sqnr_db ||
         *best.score.worst_sqnr_db > kGoodSqnrDb)
       return ok_status();
     QuantizeOptions o = options_.quantize;
     o.streams = Streams::f32;
-    FOLD8_TRY(Attempt a, attempt(g, o, ""));
+    FOLD8_TRY(Attempt a, attempt(base, o, ""));
     const double gain = a.score.worst_sqnr_db.value_or(1e9) - *best.score.worst_sqnr_db;
     if (gain <= kStreamBudgetDb) return ok_status();
     summary_.warnings.push_back(
@@ -176,13 +192,34 @@ class Converter {
     return ok_status();
   }
 
+  // Factors moved between layers help where channels differ, and harm where a near-dead channel is
+  // blown up: the samples say which.
+  Status try_equalized(Base& base, Attempt& best) {
+    if (!best.score.worst_sqnr_db || *best.score.worst_sqnr_db > kFairSqnrDb) return ok_status();
+    Graph g = base.unlowered;
+    FOLD8_TRY(const Tally tally, fusion::run(fusion::stage("equalize"), g));
+    if (tally.applied == 0) return ok_status();
+    FOLD8_TRY(Base equalized, prepare(std::move(g)));
+    QuantizeOptions o = options_.quantize;
+    o.streams = streams_;
+    FOLD8_TRY(Attempt a, attempt(equalized, o, ""));
+    const double gain = a.score.worst_sqnr_db.value_or(1e9) - *best.score.worst_sqnr_db;
+    if (gain < kLeastGainDb) return ok_status();
+    summary_.warnings.push_back("factors were moved between " + std::to_string(tally.applied) +
+                                " pairs of layers (equalization), for " + decibels(gain) +
+                                "; --no-equalize leaves them");
+    best = std::move(a);
+    base = std::move(equalized);
+    return ok_status();
+  }
+
   // Cheapest first. The best attempt is kept, and what was done is said.
-  Status try_remedies(const Graph& g, Attempt& best) {
+  Status try_remedies(const Base& base, Attempt& best) {
     const double before = best.score.worst_sqnr_db.value_or(0);
     QuantizeOptions tried = options_.quantize;
     tried.streams = streams_;
     const auto consider = [&](const QuantizeOptions& o, const std::string& what) -> Status {
-      FOLD8_TRY(Attempt a, attempt(g, o, what));
+      FOLD8_TRY(Attempt a, attempt(base, o, what));
       if (better(a, best)) {
         best = std::move(a);
         tried = o;
@@ -260,12 +297,12 @@ class Converter {
 
   static constexpr double kPoorTop1 =
       0.9;  // of the samples keep their class; below, something is broken
+  static constexpr double kLeastGainDb = 0.5;  // of a change of the network
+  static constexpr double kFairSqnrDb = 30;
   static constexpr double kGoodSqnrDb = 40;  // nothing to gain that anybody would see
   quant::SampleSource* samples_;
   const ConvertOptions& options_;
   Streams streams_ = Streams::u8;  // what weigh_streams decided
-  std::shared_ptr<const exec::Model> float_model_;
-  std::optional<quant::CalibrationTable> table_;
   ConvertSummary summary_;
 };
 

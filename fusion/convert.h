@@ -19,6 +19,7 @@ namespace fold8::fusion {
 struct ConvertOptions {
   bool float_only = false;
   QuantizeOptions quantize;  // `calibration` and `also_float` are set by convert()
+  bool equalize = true;      // move factors between neighbouring layers (passes/equalize.cc)
   bool search = true;        // try the remedies where INT8 is poor
   double poor_sqnr_db = 15;
   std::size_t score_samples = 16;  // samples the check uses at most

@@ -35,6 +35,8 @@ std::vector<Stage> float_pipeline() {
 
 std::vector<Stage> back_pipeline() {
   return {
+      // Only on the way to INT8. Behind activations, which it must know, and before ranges.
+      {"equalize", {&equalize}},
       // Rounding moves into producers before layouts are chosen: it decides which tensors exist.
       // Then norms: whether their result is rounded is known, and what layers in front of them
       // write.

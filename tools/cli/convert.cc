@@ -18,7 +18,7 @@ struct Args {
                                    weights = "channel";
   std::vector<std::string> keep_float, preprocess;
   double percentile = quant::kPercentile;
-  bool float_only = false, no_search = false;
+  bool float_only = false, no_search = false, no_equalize = false;
   int threads = 0;
   DataArgs data;
 };
@@ -27,6 +27,7 @@ Result<fusion::ConvertOptions> options_of(const Args& args, Progress& progress) 
   fusion::ConvertOptions o;
   o.float_only = args.float_only;
   o.search = !args.no_search;
+  o.equalize = !args.no_equalize;
   o.threads = args.threads > 0 ? args.threads : usable_cpus();
   o.quantize.keep_float = args.keep_float;
   o.quantize.percentile = args.percentile;
@@ -163,6 +164,8 @@ Command add_convert(CLI::App& app) {
                  "Layers (glob over node and output names) that stay float");
   app.add_option("--preprocess", args->preprocess,
                  "NAME:mean=..,std=..,layout=nhwc,dtype=u8 becomes part of the model");
+  app.add_flag("--no-equalize", args->no_equalize,
+               "Do not try to move factors between neighbouring layers whose channels differ much");
   app.add_flag("--no-search", args->no_search, "Do not try remedies where INT8 is poor");
   app.add_option("--threads", args->threads, "Threads (0: all CPUs this process may use)")
       ->capture_default_str()
