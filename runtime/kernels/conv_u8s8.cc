@@ -143,9 +143,10 @@ std::size_t depthwise_weights_bytes(const ConvShape& s) {
 }
 
 std::size_t depthwise_u8s8_scratch_bytes(const ConvShape& s) {
+  const std::size_t strips = depthwise_in_strips(s) ? depthwise_strip_scratch_bytes(s) : 0;
   const DepthwiseSteps steps = depthwise_steps(s);
-  return depthwise_weights_bytes(s) +
-         static_cast<std::size_t>(kDepthwiseChunk * steps.count()) * 256;
+  return std::max(strips, depthwise_weights_bytes(s) +
+                              static_cast<std::size_t>(kDepthwiseChunk * steps.count()) * 256);
 }
 
 std::size_t conv_u8s8_scratch_bytes(const ConvShape& s) {

@@ -11,7 +11,7 @@ namespace fold8::kernels::simd {
 template <class Arch>
 struct DepthwiseAvx2 {
   static constexpr std::size_t kLanes = 16, kEntryBytes = 128;
-  static constexpr bool kPacksOutputs = false;
+  static constexpr bool kPacksOutputs = false, kShortEpilogue = false;
 
   // Channels keep their order; a block is a panel.
   static std::size_t lane_of(std::size_t slot) { return slot; }
@@ -109,11 +109,6 @@ struct DepthwiseAvx2 {
   [[gnu::always_inline]] static void store(const Vectors& v, std::int32_t* acc) {
     _mm256_store_si256(reinterpret_cast<__m256i*>(acc), v[0]);
     _mm256_store_si256(reinterpret_cast<__m256i*>(acc + 8), v[1]);
-  }
-
-  [[gnu::always_inline]] static void finish(const EpilogueU8& e, const DepthwiseBlock& b,
-                                            std::size_t m, std::size_t, const Vectors& v) {
-    epilogue_u8_row(e, m, b.first_channel, v[0], v[1], b.width);
   }
 };
 

@@ -52,6 +52,21 @@ inline constexpr std::int64_t kDepthwiseChunk = 16;
 std::size_t depthwise_weights_bytes(const ConvShape& shape);
 std::size_t depthwise_u8s8_scratch_bytes(const ConvShape& shape);
 
+// Common layers take another way on the vector targets (depthwise_strip.h).
+inline constexpr std::size_t kDepthwiseStripBytes = 32768;
+constexpr bool depthwise_in_strips(const ConvShape& s) {
+  return s.kernel[0] == 1 && s.in[0] == 1 && s.out[0] == 1 && s.pad_begin[0] == 0 &&
+         s.kernel[1] >= 2 && s.kernel[1] <= 7 && (s.kernel[2] - 1) * s.dilation[2] < 16 &&
+         s.stride[2] <= 8;
+}
+// Its scratch: weights (16-bit ones at most) and start values of all channels, and the entries.
+constexpr std::size_t depthwise_strip_scratch_bytes(const ConvShape& s) {
+  const std::size_t pairs = static_cast<std::size_t>(s.kernel[1] + 2) / 2;
+  return s8_panels(static_cast<std::size_t>(s.out_channels)) *
+             (static_cast<std::size_t>(s.kernel[2]) * pairs * 2 * 64 + 64) +
+         kDepthwiseStripBytes;
+}
+
 using depthwise_u8s8_fn = void(const ConvU8S8Args&);
 namespace reference {
 depthwise_u8s8_fn depthwise_u8s8;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "runtime/kernels/depthwise_prepare_simd.h"
+#include "runtime/kernels/depthwise_strip_simd.h"
 #include "runtime/kernels/epilogue_shift.h"
 #include "runtime/kernels/epilogue_simd.h"
 
@@ -108,14 +109,16 @@ void outputs(const Call& call, const DepthwiseBlock& b, const DepthwiseChunk& c,
   typename Engine::Vectors acc[kGroups];
   Engine::template sums<kGroups>(c, b.weights, b.init, first, acc);
   const std::size_t per_group = static_cast<std::size_t>(b.outputs);
-  if (call.fast != nullptr) {
-    const EpilogueU8 fast = *call.fast;  // a copy that stores to y cannot touch
+  if constexpr (Engine::kShortEpilogue) {
+    if (call.fast != nullptr) {
+      const EpilogueU8 fast = *call.fast;  // a copy that stores to y cannot touch
 #pragma GCC unroll 4
-    for (int g = 0; g < kGroups; ++g) {
-      const std::size_t done = static_cast<std::size_t>(g) * per_group, count = left - done;
-      Engine::finish(fast, b, m + done, count < per_group ? count : per_group, acc[g]);
+      for (int g = 0; g < kGroups; ++g) {
+        const std::size_t done = static_cast<std::size_t>(g) * per_group, count = left - done;
+        Engine::finish(fast, b, m + done, count < per_group ? count : per_group, acc[g]);
+      }
+      return;
     }
-    return;
   }
   Epilogue e = all;
   alignas(64) std::int32_t sums[kGroups][Engine::kLanes];
@@ -174,6 +177,8 @@ void depthwise_u8s8(const ConvU8S8Args& a) {
   using Engine = typename DepthwiseEngineOf<Arch>::type;
   if (a.row_begin >= a.row_end) return;
   const ConvShape& s = a.shape;
+  if (a.w_zero_points == nullptr && depthwise_in_strips(s))
+    return strip_detail::Layer<Arch>(a).run();
   const ConvPhase phase = conv_phase(s, 0);
   EpilogueU8 fast;
   Call call{.args = &a,
@@ -187,7 +192,8 @@ void depthwise_u8s8(const ConvU8S8Args& a) {
   alignas(64) std::uint8_t padding[64];
   std::memset(padding, a.x_zero_point, sizeof(padding));
   call.padding = padding;
-  if (a.w_zero_points == nullptr && epilogue_u8<Arch>(a.epilogue, 0, call.channels, fast))
+  if (Engine::kShortEpilogue && a.w_zero_points == nullptr &&
+      epilogue_u8<Arch>(a.epilogue, 0, call.channels, fast))
     call.fast = &fast;
 
   std::uint8_t* scratch = static_cast<std::uint8_t*>(a.scratch);

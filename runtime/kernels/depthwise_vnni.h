@@ -16,7 +16,7 @@ namespace fold8::kernels::simd {
 template <class Arch>
 struct DepthwiseVnni {
   static constexpr std::size_t kLanes = 64, kEntryBytes = 256;
-  static constexpr bool kPacksOutputs = true;
+  static constexpr bool kPacksOutputs = true, kShortEpilogue = true;
 
   static std::size_t lane_of(std::size_t slot) {  // whose dword lies at this place
     return slot / 4 % 4 * 16 + slot / 16 * 4 + slot % 4;

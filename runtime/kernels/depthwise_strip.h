@@ -1,0 +1,71 @@
+// The common depthwise layers (2-d, kernels up to 7 high, a reach of up to 16 pixels): what is the
+// same for every instruction set. Include only from depthwise_strip_simd.h and its parts.
+//
+// Per line of outputs, up to 64 channels and a strip of pixels, the rows under the kernel are
+// interleaved into "entries": one dword per input pixel and channel holds the pixel in several rows
+// ("a piece": four bytes or two 16-bit numbers). A dot product of dwords then adds all rows of a
+// tap. Where the kernel moves by one row, two lines of outputs share the entries: rows i .. i + kh,
+// the second line's weights moved down by one.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#include "runtime/kernels/depthwise_u8s8.h"
+
+namespace fold8::kernels::simd {
+
+inline constexpr std::size_t kStripChannels = 64;  // at once
+
+// What a call always needs.
+struct StripPlan {
+  int lines;                 // of outputs at once, 1 or 2
+  int rows;                  // of inputs for so many lines
+  int pieces;                // rows / rows of a piece, rounded up
+  int taps;                  // kernel[2]
+  std::size_t pixels;        // outputs of a strip, at most
+  std::size_t weight_bytes;  // of 16 channels
+};
+
+// From piece to piece of the entries.
+constexpr std::size_t strip_piece_bytes(int pieces) {
+  return kDepthwiseStripBytes / static_cast<std::size_t>(pieces) / 256 * 256;
+}
+
+// Engine::kPieceRows: input rows of a dword.
+template <class Engine>
+StripPlan strip_plan(const ConvShape& s) {
+  StripPlan p;
+  p.lines = s.stride[1] == 1 && s.dilation[1] == 1 && s.out[1] > 1 ? 2 : 1;
+  p.rows = static_cast<int>(s.kernel[1]) + p.lines - 1;
+  p.pieces = (p.rows + Engine::kPieceRows - 1) / Engine::kPieceRows;
+  p.taps = static_cast<int>(s.kernel[2]);
+  const std::int64_t reach = (s.kernel[2] - 1) * s.dilation[2] + 1;
+  const std::int64_t inputs =
+      static_cast<std::int64_t>(strip_piece_bytes(p.pieces) / (kStripChannels * 4));
+  p.pixels = static_cast<std::size_t>((inputs - reach) / s.stride[2] + 1);
+  p.weight_bytes = static_cast<std::size_t>(p.taps * p.pieces * p.lines) * 64;
+  return p;
+}
+
+// The entries of 16 (or 8) channels of a strip, and the outputs they give.
+struct StripGroup {
+  const std::uint8_t* entries;  // of the first tap of the first output
+  std::size_t output, tap;      // bytes from output to output, tap to tap
+  const std::uint8_t* weights;  // [taps][pieces][lines] vectors
+  const std::uint8_t* init;     // [channels] int32
+  int taps, pieces, lines;
+  std::size_t pixels;
+  std::size_t m, line_rows;  // output row of pixel 0, and from line to line
+};
+
+// `count` runs of the rows of one piece, each of `width` bytes.
+struct StripRows {
+  const std::uint8_t* from[4];
+  std::size_t step[4];  // from run to run; 0: a padding row
+  std::size_t width, count;
+  const std::uint8_t* end;  // of x
+};
+
+}  // namespace fold8::kernels::simd

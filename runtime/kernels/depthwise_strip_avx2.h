@@ -1,0 +1,189 @@
+// The AVX2 engine of depthwise_strip_simd.h: 8 channels of one output a vector, pieces of two rows
+// as 16-bit numbers with the zero point taken off. Include only from depthwise_strip_simd.h.
+#pragma once
+
+#include "runtime/kernels/arch.h"
+#include "runtime/kernels/depthwise_strip_epilogue.h"
+
+namespace fold8::kernels::simd {
+
+template <class Arch>
+struct StripAvx2 {
+  static constexpr int kPieceRows = 2;
+  static constexpr std::size_t kLanes = 8;
+  static constexpr int kPieces3 = 2, kPieces5 = 3;  // of kernels 3 and 5 high
+  using Vector = __m256i;
+
+  static Vector load(const void* p) {
+    return _mm256_load_si256(reinterpret_cast<const __m256i*>(p));
+  }
+  static Vector dot(Vector acc, Vector x, Vector w) {
+    return _mm256_add_epi32(acc, _mm256_madd_epi16(x, w));
+  }
+  static void store(std::int32_t* to, Vector v) {
+    _mm256_store_si256(reinterpret_cast<__m256i*>(to), v);
+  }
+
+  // Bytes 0, 1 (half 0) or 2, 3 of every dword as 16-bit numbers.
+  static Vector widened(Vector dwords, int half) {
+    const Vector even = _mm256_srai_epi16(_mm256_slli_epi16(dwords, 8), 8),
+                 odd = _mm256_srai_epi16(dwords, 8);
+    return half == 0 ? _mm256_blend_epi16(even, _mm256_slli_epi32(odd, 16), 0xaa)
+                     : _mm256_blend_epi16(_mm256_srli_epi32(even, 16), odd, 0xaa);
+  }
+  // The weights of one tap: packed[i] holds kernel rows 4 i .. 4 i + 3 of 16 channels.
+  static void set_weights(const StripPlan& p, const std::int8_t* packed, int packed_pieces, int tap,
+                          std::uint8_t* to) {
+    for (int h = 0; h < 2; ++h) {
+      __m256i* out =
+          reinterpret_cast<__m256i*>(to + static_cast<std::size_t>(h) * p.weight_bytes / 2) +
+          tap * p.pieces * p.lines;
+      Vector above = _mm256_setzero_si256();
+      for (int i = 0; i < p.pieces; i += 2) {
+        const Vector w =
+            i / 2 < packed_pieces ? load(packed + 32 * i + 32 * h) : _mm256_setzero_si256();
+        const Vector moved = _mm256_or_si256(_mm256_slli_epi32(w, 8), _mm256_srli_epi32(above, 24));
+        for (int half = 0; half < 2 && i + half < p.pieces; ++half) {
+          _mm256_store_si256(out++, widened(w, half));
+          if (p.lines > 1) _mm256_store_si256(out++, widened(moved, half));
+        }
+        above = w;
+      }
+    }
+  }
+  static void set_init(std::int32_t, const std::int32_t*, std::uint8_t* to) {
+    std::memset(to, 0, 64);
+  }
+
+  static void fill_padding(std::int32_t, std::size_t vectors, std::uint8_t* to) {
+    std::memset(to, 0, vectors * 64);
+  }
+
+  // 16 bytes of which `width` count; the others may be anything.
+  template <bool kCareful>
+  [[gnu::always_inline]] static __m128i load_bytes(const std::uint8_t* from, std::size_t width) {
+    if (!kCareful || width >= 16) return _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+    alignas(16) std::uint8_t bytes[16] = {};
+    for (std::size_t i = 0; i < width; ++i) bytes[i] = from[i];
+    return _mm_load_si128(reinterpret_cast<const __m128i*>(bytes));
+  }
+  template <bool kCareful>
+  static void fill_runs(const StripRows& s, std::size_t to_step, std::uint8_t* to, __m256i zero) {
+    const std::uint8_t *a = s.from[0], *b = s.from[1];
+    const std::size_t a_step = s.step[0], b_step = s.step[1], width = s.width;
+    for (std::size_t n = s.count; n > 0; --n, to += to_step, a += a_step, b += b_step)
+      for (std::size_t c = 0; c < width; c += 16) {
+        const __m128i v = load_bytes<kCareful>(a + c, width - c),
+                      u = load_bytes<kCareful>(b + c, width - c);
+        __m256i* out = reinterpret_cast<__m256i*>(to + 4 * c);
+        _mm256_store_si256(out,
+                           _mm256_sub_epi16(_mm256_cvtepu8_epi16(_mm_unpacklo_epi8(v, u)), zero));
+        _mm256_store_si256(out + 1,
+                           _mm256_sub_epi16(_mm256_cvtepu8_epi16(_mm_unpackhi_epi8(v, u)), zero));
+      }
+  }
+  static void fill(const StripRows& s, int, std::size_t to_step, std::uint8_t* to,
+                   std::int32_t x_zero_point) {
+    const __m256i zero = _mm256_set1_epi16(static_cast<std::int16_t>(x_zero_point));
+    // Whole vectors may reach beyond the last run, but not beyond x. (Rows of padding are long.)
+    const std::size_t slack = (16 - s.width % 16) % 16;
+    bool careful = false;
+    for (int r = 0; r < 2; ++r)
+      careful = careful || (s.step[r] != 0 && static_cast<std::size_t>(s.end - s.from[r]) <
+                                                  (s.count - 1) * s.step[r] + s.width + slack);
+    if (careful)
+      fill_runs<true>(s, to_step, to, zero);
+    else
+      fill_runs<false>(s, to_step, to, zero);
+  }
+
+  struct Short {
+    __m256 multiplier, offset, hi, a, b, divisor, inverse;
+    __m256i zero_point;
+    __m128i lo;
+    std::uint8_t* y;
+    std::size_t y_stride, width;
+
+    Short(const StripEpilogue& s, std::size_t channel, std::size_t count) : width(count) {
+      const Epilogue& e = *s.all;
+      using Io = VectorIo<Avx2::f32>;
+      multiplier = Io::load(e.multiplier + channel, count);
+      offset = e.offset ? Io::load(e.offset + channel, count) : Avx2::f32(0.0f);
+      hi = _mm256_set1_ps(s.hi);
+      a = _mm256_set1_ps(e.a), b = _mm256_set1_ps(e.b);
+      divisor = _mm256_set1_ps(e.y_divisor);
+      inverse = _mm256_set1_ps(s.inverse);
+      zero_point = _mm256_set1_epi16(static_cast<std::int16_t>(e.y_zero_point));
+      lo = _mm_set1_epi8(static_cast<char>(s.lo));
+      y = static_cast<std::uint8_t*>(e.y) + channel;
+      y_stride = e.y_stride;
+    }
+
+    [[gnu::always_inline]] __m256 scaled(__m256i acc) const {
+      return _mm256_fmadd_ps(_mm256_cvtepi32_ps(acc), multiplier, offset);
+    }
+    template <int kPixels>
+    [[gnu::always_inline]] void clipped(const __m256i (&acc)[kPixels], __m256i (&q)[4]) const {
+#pragma GCC unroll 4
+      for (int i = 0; i < kPixels; ++i)
+        q[i] = _mm256_cvtps_epi32(_mm256_min_ps(scaled(acc[i]), hi));
+    }
+    // As in depthwise_strip_vnni.h.
+    template <int kPixels>
+    [[gnu::always_inline]] void swished(const __m256i (&acc)[kPixels], __m256i (&q)[4]) const {
+      __m256 r[kPixels], t[kPixels], close = _mm256_setzero_ps();
+      const __m256 most = _mm256_set1_ps(kStripMost), one = _mm256_set1_ps(1.0f);
+      const __m256 sign = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fffffff));
+#pragma GCC unroll 4
+      for (int i = 0; i < kPixels; ++i) {
+        r[i] = scaled(acc[i]);
+        const __m256 h =
+            _mm256_min_ps(_mm256_max_ps(_mm256_fmadd_ps(a, r[i], b), _mm256_setzero_ps()), one);
+        r[i] = _mm256_mul_ps(r[i], h);
+        t[i] = _mm256_min_ps(_mm256_mul_ps(r[i], inverse), most);
+        const __m256 off = _mm256_and_ps(
+            sign, _mm256_sub_ps(
+                      t[i], _mm256_round_ps(t[i], _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)));
+        close = _mm256_or_ps(close, _mm256_cmp_ps(off, _mm256_set1_ps(kStripClose), _CMP_GT_OQ));
+      }
+      if (__builtin_expect(_mm256_movemask_ps(close) != 0, 0)) {
+#pragma GCC unroll 4
+        for (int i = 0; i < kPixels; ++i) t[i] = _mm256_min_ps(_mm256_div_ps(r[i], divisor), most);
+      }
+#pragma GCC unroll 4
+      for (int i = 0; i < kPixels; ++i) q[i] = _mm256_cvtps_epi32(t[i]);
+    }
+
+    template <bool kSwish, int kPixels>
+    [[gnu::always_inline]] void finish(std::size_t m, const __m256i (&acc)[kPixels]) const {
+      __m256i q[4];
+      if constexpr (kSwish)
+        swished<kPixels>(acc, q);
+      else
+        clipped<kPixels>(acc, q);
+#pragma GCC unroll 4
+      for (int i = kPixels; i < 4; ++i) q[i] = q[kPixels - 1];
+      const __m256i low = _mm256_adds_epi16(_mm256_packs_epi32(q[0], q[1]), zero_point);
+      const __m256i high =
+          kPixels <= 2 ? low : _mm256_adds_epi16(_mm256_packs_epi32(q[2], q[3]), zero_point);
+      // Pixels 0 1 2 3, channels 0..3 in the low half and 4..7 in the high one.
+      const __m256i bytes = _mm256_packus_epi16(low, high);
+      const __m128i part0 = _mm_max_epu8(_mm256_castsi256_si128(bytes), lo),
+                    part1 = _mm_max_epu8(_mm256_extracti128_si256(bytes, 1), lo);
+      const __m128i pair[2] = {_mm_unpacklo_epi32(part0, part1), _mm_unpackhi_epi32(part0, part1)};
+      std::uint8_t* to = y + m * y_stride;
+#pragma GCC unroll 4
+      for (int i = 0; i < kPixels; ++i, to += y_stride) {
+        const __m128i v = i % 2 == 0 ? pair[i / 2] : _mm_unpackhi_epi64(pair[i / 2], pair[i / 2]);
+        if (width >= 8) {
+          _mm_storel_epi64(reinterpret_cast<__m128i*>(to), v);
+          continue;
+        }
+        const std::uint64_t codes = static_cast<std::uint64_t>(_mm_cvtsi128_si64(v));
+        for (std::size_t c = 0; c < width; ++c) to[c] = static_cast<std::uint8_t>(codes >> (8 * c));
+      }
+    }
+  };
+};
+
+}  // namespace fold8::kernels::simd

@@ -1,0 +1,277 @@
+// Depthwise layers in strips (depthwise_strip.h) for the vector targets. Include only from
+// depthwise_u8s8_simd.h.
+#pragma once
+
+#include "runtime/kernels/depthwise_strip_avx2.h"
+#include "runtime/kernels/depthwise_strip_vnni.h"
+#include "runtime/kernels/epilogue_shift.h"
+#include "runtime/kernels/epilogue_simd.h"
+
+namespace fold8::kernels::simd {
+
+template <class Arch>
+struct StripEngineOf {
+  using type = StripAvx2<Arch>;
+};
+#ifdef __AVX512VNNI__
+template <>
+struct StripEngineOf<Avx512Vnni> {
+  using type = StripVnni<Avx512Vnni>;
+};
+#endif
+
+namespace strip_detail {
+
+// Every other epilogue: the sums by way of memory. row_scale: the sample's.
+template <class Arch>
+struct Sums {
+  using Engine = typename StripEngineOf<Arch>::type;
+  const Epilogue& e;
+  std::size_t channel, width;
+  float row_scale[4];
+
+  Sums(const Epilogue& all, std::size_t at, std::size_t count, std::size_t sample)
+      : e(all), channel(at), width(count) {
+    for (float& v : row_scale) v = all.row_scale ? all.row_scale[sample] : 0.0f;
+  }
+  template <bool, int kPixels>
+  void finish(std::size_t m, const typename Engine::Vector (&acc)[kPixels]) const {
+    alignas(64) std::int32_t sums[kPixels][Engine::kLanes];
+    for (int i = 0; i < kPixels; ++i) Engine::store(sums[i], acc[i]);
+    Epilogue at = epilogue_at(e, m, 0);
+    if (e.row_scale) at.row_scale = row_scale;
+    epilogue_rows<Arch, std::int32_t>(at, 0, channel, {sums[0], Engine::kLanes, kPixels, width});
+  }
+};
+
+// kPixels neighbouring outputs of kLines lines. kTaps, kPieces: of the group, or 0.
+template <class Engine, int kTaps, int kPieces, int kLines, bool kSwish, int kPixels, class Finish>
+[[gnu::always_inline]] inline void turn(const StripGroup& g, const Finish& finish,
+                                        std::size_t pixel) {
+  typename Engine::Vector acc[kLines][kPixels];
+#pragma GCC unroll 2
+  for (int l = 0; l < kLines; ++l)
+#pragma GCC unroll 4
+    for (int i = 0; i < kPixels; ++i) acc[l][i] = Engine::load(g.init);
+  constexpr std::size_t kBytes = Engine::kLanes * 4;
+  const int taps = kTaps ? kTaps : g.taps, pieces = kPieces ? kPieces : g.pieces;
+  const std::size_t next = static_cast<std::size_t>(kLines == 2 ? 2 : g.lines) * kBytes,
+                    piece = strip_piece_bytes(pieces);
+  const std::uint8_t *w = g.weights, *column[kPixels];
+#pragma GCC unroll 4
+  for (int i = 0; i < kPixels; ++i)
+    column[i] = g.entries + (pixel + static_cast<std::size_t>(i)) * g.output;
+#pragma GCC unroll 5
+  for (int t = 0; t < taps; ++t) {
+#pragma GCC unroll 3
+    for (int p = 0; p < pieces; ++p, w += next) {
+      typename Engine::Vector weights[kLines];
+#pragma GCC unroll 2
+      for (int l = 0; l < kLines; ++l)
+        weights[l] = Engine::load(w + static_cast<std::size_t>(l) * kBytes);
+#pragma GCC unroll 4
+      for (int i = 0; i < kPixels; ++i) {
+        const auto x = Engine::load(column[i] + static_cast<std::size_t>(p) * piece);
+#pragma GCC unroll 2
+        for (int l = 0; l < kLines; ++l) acc[l][i] = Engine::dot(acc[l][i], x, weights[l]);
+      }
+    }
+    // Hidden from the compiler: it would work all addresses out beforehand, and spill them.
+#pragma GCC unroll 4
+    for (int i = 0; i < kPixels; ++i) {
+      column[i] += g.tap;
+      asm("" : "+r"(column[i]));
+    }
+  }
+#pragma GCC unroll 2
+  for (int l = 0; l < kLines; ++l)
+    finish.template finish<kSwish, kPixels>(g.m + pixel + static_cast<std::size_t>(l) * g.line_rows,
+                                            acc[l]);
+}
+
+template <class Engine, int kTaps, int kPieces, int kLines, bool kSwish, class Finish>
+[[gnu::noinline]] void group(const StripGroup& all, const Finish& from) {
+  const StripGroup g = all;  // copies that stores to y cannot touch
+  const Finish finish = from;
+  std::size_t pixel = 0;
+  for (; pixel + 4 <= g.pixels; pixel += 4)
+    turn<Engine, kTaps, kPieces, kLines, kSwish, 4>(g, finish, pixel);
+  const std::size_t left = g.pixels - pixel;
+  if (left == 3) turn<Engine, kTaps, kPieces, kLines, kSwish, 3>(g, finish, pixel);
+  if (left == 2) turn<Engine, kTaps, kPieces, kLines, kSwish, 2>(g, finish, pixel);
+  if (left == 1) turn<Engine, kTaps, kPieces, kLines, kSwish, 1>(g, finish, pixel);
+}
+
+template <class Engine, bool kSwish, int kLines, class Finish>
+void group_of(const StripGroup& g, const Finish& finish) {
+  if (g.taps == 3 && g.pieces == Engine::kPieces3)
+    return group<Engine, 3, Engine::kPieces3, kLines, kSwish>(g, finish);
+  if (g.taps == 5 && g.pieces == Engine::kPieces5)
+    return group<Engine, 5, Engine::kPieces5, kLines, kSwish>(g, finish);
+  group<Engine, 0, 0, kLines, kSwish>(g, finish);
+}
+
+template <class Arch>
+class Layer {
+  using Engine = typename StripEngineOf<Arch>::type;
+
+ public:
+  explicit Layer(const ConvU8S8Args& args)
+      : a_(args),
+        s_(args.shape),
+        plan_(strip_plan<Engine>(args.shape)),
+        epilogue_(strip_epilogue<Arch>(args.epilogue, static_cast<std::size_t>(s_.out_channels))),
+        channels_(static_cast<std::size_t>(s_.out_channels)),
+        weights_(static_cast<std::uint8_t*>(args.scratch)),
+        init_(weights_ + s8_panels(channels_) * plan_.weight_bytes),
+        entries_(init_ + s8_panels(channels_) * 64) {
+    std::memset(padding_, args.x_zero_point, sizeof(padding_));
+    prepare();
+  }
+
+  void run() {
+    const std::int64_t width = s_.out[2];
+    for (std::int64_t row = a_.row_begin; row < a_.row_end;) {
+      const std::int64_t o = row % width, y = row / width % s_.out[1], left = a_.row_end - row;
+      const bool two = plan_.lines == 2 && o == 0 && left >= 2 * width && y + 1 < s_.out[1];
+      const std::int64_t end = left < width - o ? o + left : width;
+      lines(row / width / s_.out[1], y, o, end, two ? 2 : 1);
+      row += two ? 2 * width : end - o;
+    }
+  }
+
+ private:
+  void prepare() {
+    const std::size_t depth = depthwise_depth(s_), panel = s8_panel_bytes(depth);
+    const int packed_pieces = static_cast<int>(s_.kernel[1] + 3) / 4;
+    const std::int32_t* sums = packed_s8_sums(a_.w, channels_, depth);
+    for (std::size_t i = 0; i < s8_panels(channels_); ++i) {
+      for (int t = 0; t < plan_.taps; ++t)
+        Engine::set_weights(plan_, a_.w + i * panel + t * packed_pieces * 64, packed_pieces, t,
+                            weights_ + i * plan_.weight_bytes);
+      Engine::set_init(a_.x_zero_point, sums + 16 * i, init_ + 64 * i);
+    }
+  }
+
+  // Outputs [o, end) of `count` lines from line y of a sample on.
+  void lines(std::int64_t sample, std::int64_t y, std::int64_t o, std::int64_t end, int count) {
+    for (std::int64_t strip = o; strip < end;) {
+      const std::int64_t most = static_cast<std::int64_t>(plan_.pixels);
+      const std::int64_t pixels = end - strip < most ? end - strip : most;
+      for (std::size_t c = 0; c < channels_; c += kStripChannels) {
+        const std::size_t left = channels_ - c;
+        fill(sample, y, strip, pixels, count, c, left < kStripChannels ? left : kStripChannels);
+        groups(sample, y, strip, pixels, count, c, left < kStripChannels ? left : kStripChannels);
+      }
+      strip += pixels;
+    }
+  }
+
+  static std::size_t pitch(std::size_t width) { return (width + 15) / 16 * 64; }
+
+  // The entries under outputs [o, o + pixels), channels [c, c + width).
+  void fill(std::int64_t sample, std::int64_t y, std::int64_t o, std::int64_t pixels, int count,
+            std::size_t c, std::size_t width) {
+    const std::int64_t first = o * s_.stride[2] - s_.pad_begin[2],
+                       inputs =
+                           (pixels - 1) * s_.stride[2] + (s_.kernel[2] - 1) * s_.dilation[2] + 1;
+    const auto clamped = [&](std::int64_t p) { return p < 0 ? 0 : p > inputs ? inputs : p; };
+    const std::size_t begin = static_cast<std::size_t>(clamped(-first)),
+                      end = static_cast<std::size_t>(clamped(s_.in[2] - first)),
+                      all = static_cast<std::size_t>(inputs), step = pitch(width);
+    const int rows = static_cast<int>(s_.kernel[1]) + count - 1;
+    for (int piece = 0; piece < plan_.pieces; ++piece) {
+      std::uint8_t* to =
+          entries_ + static_cast<std::size_t>(piece) * strip_piece_bytes(plan_.pieces);
+      const int row = piece * Engine::kPieceRows;
+      // No such rows: their weights are 0.
+      const std::size_t from = row >= rows || begin >= end ? all : begin;
+      Engine::fill_padding(a_.x_zero_point, from * step / 64, to);
+      if (from == all) continue;
+      Engine::fill_padding(a_.x_zero_point, (all - end) * step / 64, to + end * step);
+      StripRows source = rows_at(sample, y, row, rows, first + static_cast<std::int64_t>(begin), c);
+      source.width = width, source.count = end - begin;
+      fill_run(source, rows - row, step, to + begin * step);
+    }
+  }
+
+  // Narrow layers: several pixels are one run.
+  void fill_run(StripRows s, int rows, std::size_t step, std::uint8_t* to) {
+    if (s.width == channels_ && s.width % 16 == 0 && s.width < kStripChannels) {
+      const std::size_t bytes = s.width * s.count, whole = bytes / kStripChannels;
+      for (std::size_t& each : s.step) each = each == 0 ? 0 : kStripChannels;
+      s.width = kStripChannels, s.count = whole;
+      if (whole > 0) Engine::fill(s, rows, 256, to, a_.x_zero_point);
+      s.width = bytes % kStripChannels, s.count = 1;
+      if (s.width == 0) return;
+      for (int r = 0; r < 4; ++r) s.from[r] += whole * s.step[r];
+      return Engine::fill(s, rows, 256, to + whole * 256, a_.x_zero_point);
+    }
+    Engine::fill(s, rows, step, to, a_.x_zero_point);
+  }
+
+  StripRows rows_at(std::int64_t sample, std::int64_t y, int row, int rows, std::int64_t pixel,
+                    std::size_t c) const {
+    StripRows out;
+    out.end = a_.x + static_cast<std::size_t>(s_.batch * s_.in[1] * s_.in[2]) * channels_;
+    for (int r = 0; r < 4; ++r) {
+      const int k = row + r < rows ? row + r : rows - 1;
+      const std::int64_t p = y * s_.stride[1] - s_.pad_begin[1] + k * s_.dilation[1];
+      const bool inside = p >= 0 && p < s_.in[1];
+      out.step[r] = inside ? channels_ : 0;
+      out.from[r] = inside
+                        ? a_.x +
+                              static_cast<std::size_t>((sample * s_.in[1] + p) * s_.in[2] + pixel) *
+                                  channels_ +
+                              c
+                        : padding_;
+    }
+    return out;
+  }
+
+  void groups(std::int64_t sample, std::int64_t y, std::int64_t o, std::int64_t pixels, int count,
+              std::size_t c, std::size_t width) {
+    StripGroup g;
+    const std::size_t step = pitch(width);
+    g.output = static_cast<std::size_t>(s_.stride[2]) * step;
+    g.tap = static_cast<std::size_t>(s_.dilation[2]) * step;
+    g.taps = plan_.taps, g.pieces = plan_.pieces, g.lines = plan_.lines;
+    g.pixels = static_cast<std::size_t>(pixels);
+    g.line_rows = static_cast<std::size_t>(s_.out[2]);
+    g.m = static_cast<std::size_t>((sample * s_.out[1] + y) * s_.out[2] + o);
+    for (std::size_t i = 0; i < width; i += Engine::kLanes) {
+      const std::size_t channel = c + i, lane = channel % 16;
+      g.entries = entries_ + 4 * i;
+      g.weights = weights_ + channel / 16 * plan_.weight_bytes +
+                  lane / Engine::kLanes * (plan_.weight_bytes / 2);
+      g.init = init_ + 4 * channel;
+      const std::size_t lanes = width - i < Engine::kLanes ? width - i : Engine::kLanes;
+      if (count == 2)
+        finished<2>(g, channel, lanes, static_cast<std::size_t>(sample));
+      else
+        finished<1>(g, channel, lanes, static_cast<std::size_t>(sample));
+    }
+  }
+
+  template <int kLines>
+  void finished(const StripGroup& g, std::size_t channel, std::size_t width, std::size_t sample) {
+    using Short = typename Engine::Short;
+    if (epilogue_.finish == StripFinish::clipped)
+      return group_of<Engine, false, kLines>(g, Short(epilogue_, channel, width));
+    if (epilogue_.finish == StripFinish::swished)
+      return group_of<Engine, true, kLines>(g, Short(epilogue_, channel, width));
+    group_of<Engine, false, kLines>(g, Sums<Arch>(a_.epilogue, channel, width, sample));
+  }
+
+  const ConvU8S8Args& a_;
+  const ConvShape& s_;
+  const StripPlan plan_;
+  const StripEpilogue epilogue_;
+  const std::size_t channels_;
+  std::uint8_t *weights_, *init_, *entries_;
+  alignas(64) std::uint8_t padding_[128];
+};
+
+}  // namespace strip_detail
+
+}  // namespace fold8::kernels::simd

@@ -1,0 +1,184 @@
+// The AVX-512 VNNI engine of depthwise_strip_simd.h: 16 channels of one output a vector, pieces of
+// four rows. Include only from depthwise_strip_simd.h.
+#pragma once
+
+#include "runtime/kernels/arch.h"
+#include "runtime/kernels/depthwise_strip_epilogue.h"
+
+#ifdef __AVX512VNNI__
+namespace fold8::kernels::simd {
+
+template <class Arch>
+struct StripVnni {
+  static constexpr int kPieceRows = 4;
+  static constexpr std::size_t kLanes = 16;
+  static constexpr int kPieces3 = 1, kPieces5 = 2;  // of kernels 3 and 5 high
+  using Vector = __m512i;
+
+  static Vector load(const void* p) { return _mm512_load_si512(p); }
+  static Vector dot(Vector acc, Vector x, Vector w) { return _mm512_dpbusd_epi32(acc, x, w); }
+  static void store(std::int32_t* to, Vector v) { _mm512_store_si512(to, v); }
+
+  // The weights of one tap: packed[i] holds kernel rows 4 i .. 4 i + 3.
+  static void set_weights(const StripPlan& p, const std::int8_t* packed, int packed_pieces, int tap,
+                          std::uint8_t* to) {
+    to += static_cast<std::size_t>(tap * p.pieces * p.lines) * 64;
+    __m512i above = _mm512_setzero_si512();
+    for (int i = 0; i < p.pieces; ++i) {
+      const __m512i w =
+          i < packed_pieces ? _mm512_load_si512(packed + 64 * i) : _mm512_setzero_si512();
+      _mm512_store_si512(to, w);
+      to += 64;
+      if (p.lines == 1) continue;
+      _mm512_store_si512(to,
+                         _mm512_or_si512(_mm512_slli_epi32(w, 8), _mm512_srli_epi32(above, 24)));
+      to += 64;
+      above = w;
+    }
+  }
+  static void set_init(std::int32_t x_zero_point, const std::int32_t* sums, std::uint8_t* to) {
+    _mm512_store_si512(
+        to, _mm512_mullo_epi32(_mm512_set1_epi32(-x_zero_point), _mm512_load_si512(sums)));
+  }
+
+  static void fill_padding(std::int32_t x_zero_point, std::size_t vectors, std::uint8_t* to) {
+    const __m512i v = _mm512_set1_epi8(static_cast<char>(x_zero_point));
+    for (; vectors > 0; --vectors, to += 64) _mm512_store_si512(to, v);
+  }
+
+  // kRows: those that differ, the others' weights are 0. kGroups: vectors of entries a run.
+  template <int kRows, int kGroups>
+  static void fill_runs(const StripRows& source, std::size_t to_step, std::uint8_t* to) {
+    StripRows s = source;  // a copy that stores through `to` cannot touch
+    const __mmask64 mask = ~__mmask64{0} >> (64 - s.width);
+    // So that unpacking within 128-bit lanes gives channels in their order.
+    const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    for (; s.count > 0; --s.count, to += to_step) {
+      __m512i v[4];
+#pragma GCC unroll 4
+      for (int r = 0; r < kRows; ++r) {
+        v[r] = _mm512_permutexvar_epi32(order, _mm512_maskz_loadu_epi8(mask, s.from[r]));
+        s.from[r] += s.step[r];
+      }
+#pragma GCC unroll 4
+      for (int r = kRows; r < 4; ++r) v[r] = v[r - 2 >= 0 ? r - 2 : 0];
+      const __m512i low01 = _mm512_unpacklo_epi8(v[0], v[1]),
+                    low23 = kRows > 2 ? _mm512_unpacklo_epi8(v[2], v[3]) : low01;
+      _mm512_store_si512(to, _mm512_unpacklo_epi16(low01, low23));
+      if constexpr (kGroups > 1) _mm512_store_si512(to + 64, _mm512_unpackhi_epi16(low01, low23));
+      if constexpr (kGroups > 2) {
+        const __m512i high01 = _mm512_unpackhi_epi8(v[0], v[1]),
+                      high23 = kRows > 2 ? _mm512_unpackhi_epi8(v[2], v[3]) : high01;
+        _mm512_store_si512(to + 128, _mm512_unpacklo_epi16(high01, high23));
+        if constexpr (kGroups > 3)
+          _mm512_store_si512(to + 192, _mm512_unpackhi_epi16(high01, high23));
+      }
+    }
+  }
+  template <int kRows>
+  static void fill_rows(const StripRows& s, std::size_t to_step, std::uint8_t* to) {
+    const std::size_t groups = (s.width + 15) / 16;
+    if (groups == 4) return fill_runs<kRows, 4>(s, to_step, to);
+    if (groups == 3) return fill_runs<kRows, 3>(s, to_step, to);
+    if (groups == 2) return fill_runs<kRows, 2>(s, to_step, to);
+    fill_runs<kRows, 1>(s, to_step, to);
+  }
+  static void fill(const StripRows& s, int rows, std::size_t to_step, std::uint8_t* to,
+                   std::int32_t) {
+    if (rows >= 4) return fill_rows<4>(s, to_step, to);
+    if (rows == 3) return fill_rows<3>(s, to_step, to);
+    if (rows == 2) return fill_rows<2>(s, to_step, to);
+    fill_rows<1>(s, to_step, to);
+  }
+
+  struct Short {
+    __m512 multiplier, offset, hi, a, b, divisor, inverse;
+    __m512i zero_point, lo;
+    std::uint8_t* y;
+    std::size_t y_stride;
+    __mmask16 mask;
+
+    Short(const StripEpilogue& s, std::size_t channel, std::size_t width) {
+      const Epilogue& e = *s.all;
+      mask = static_cast<__mmask16>((1u << width) - 1);
+      multiplier = _mm512_maskz_loadu_ps(mask, e.multiplier + channel);
+      offset = e.offset ? _mm512_maskz_loadu_ps(mask, e.offset + channel) : _mm512_setzero_ps();
+      hi = _mm512_set1_ps(s.hi);
+      a = _mm512_set1_ps(e.a), b = _mm512_set1_ps(e.b);
+      divisor = _mm512_set1_ps(e.y_divisor);
+      inverse = _mm512_set1_ps(s.inverse);
+      zero_point = _mm512_set1_epi16(static_cast<std::int16_t>(e.y_zero_point));
+      lo = _mm512_set1_epi8(static_cast<char>(s.lo));
+      y = static_cast<std::uint8_t*>(e.y) + channel;
+      y_stride = e.y_stride;
+    }
+
+    [[gnu::always_inline]] __m512 scaled(__m512i acc) const {
+      return _mm512_fmadd_ps(_mm512_cvtepi32_ps(acc), multiplier, offset);
+    }
+    template <int kPixels>
+    [[gnu::always_inline]] void clipped(const __m512i (&acc)[kPixels], __m512i (&q)[4]) const {
+#pragma GCC unroll 4
+      for (int i = 0; i < kPixels; ++i)
+        q[i] = _mm512_cvtps_epi32(_mm512_min_ps(scaled(acc[i]), hi));
+    }
+    template <int kPixels>
+    [[gnu::always_inline]] void swished(const __m512i (&acc)[kPixels], __m512i (&q)[4]) const {
+      __m512 r[kPixels], t[kPixels];
+      __mmask16 close = 0;
+      const __m512 most = _mm512_set1_ps(kStripMost), one = _mm512_set1_ps(1.0f);
+      const __m512i sign = _mm512_set1_epi32(0x7fffffff);
+#pragma GCC unroll 4
+      for (int i = 0; i < kPixels; ++i) {
+        r[i] = scaled(acc[i]);
+        const __m512 h =
+            _mm512_min_ps(_mm512_max_ps(_mm512_fmadd_ps(a, r[i], b), _mm512_setzero_ps()), one);
+        r[i] = _mm512_mul_ps(r[i], h);
+        t[i] = _mm512_min_ps(_mm512_mul_ps(r[i], inverse), most);
+        const __m512i distance =
+            _mm512_and_si512(sign, _mm512_castps_si512(_mm512_reduce_ps(t[i], 0)));
+        close |= _mm512_cmp_ps_mask(_mm512_castsi512_ps(distance), _mm512_set1_ps(kStripClose),
+                                    _CMP_GT_OQ);
+      }
+      if (__builtin_expect(close != 0, 0)) {
+#pragma GCC unroll 4
+        for (int i = 0; i < kPixels; ++i) t[i] = _mm512_min_ps(_mm512_div_ps(r[i], divisor), most);
+      }
+#pragma GCC unroll 4
+      for (int i = 0; i < kPixels; ++i) q[i] = _mm512_cvtps_epi32(t[i]);
+    }
+
+    // Pixels m .. m + kPixels - 1.
+    template <bool kSwish, int kPixels>
+    [[gnu::always_inline]] void finish(std::size_t m, const __m512i (&acc)[kPixels]) const {
+      __m512i q[4];
+      if constexpr (kSwish)
+        swished<kPixels>(acc, q);
+      else
+        clipped<kPixels>(acc, q);
+#pragma GCC unroll 4
+      for (int i = kPixels; i < 4; ++i) q[i] = q[kPixels - 1];
+      const __m512i low = _mm512_adds_epi16(_mm512_packs_epi32(q[0], q[1]), zero_point);
+      const __m512i high =
+          kPixels <= 2 ? low : _mm512_adds_epi16(_mm512_packs_epi32(q[2], q[3]), zero_point);
+      const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+      const __m512i bytes =
+          _mm512_permutexvar_epi32(order, _mm512_max_epu8(_mm512_packus_epi16(low, high), lo));
+      std::uint8_t* to = y + m * y_stride;
+      const auto put = [&](__m128i v) __attribute__((always_inline)) {
+        if (mask == 0xffff)
+          _mm_storeu_si128(reinterpret_cast<__m128i*>(to), v);
+        else
+          _mm_mask_storeu_epi8(to, mask, v);
+        to += y_stride;
+      };
+      put(_mm512_castsi512_si128(bytes));
+      if constexpr (kPixels > 1) put(_mm512_extracti32x4_epi32(bytes, 1));
+      if constexpr (kPixels > 2) put(_mm512_extracti32x4_epi32(bytes, 2));
+      if constexpr (kPixels > 3) put(_mm512_extracti32x4_epi32(bytes, 3));
+    }
+  };
+};
+
+}  // namespace fold8::kernels::simd
+#endif
