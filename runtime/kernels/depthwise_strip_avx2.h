@@ -18,7 +18,9 @@ struct StripAvx2 {
     return _mm256_load_si256(reinterpret_cast<const __m256i*>(p));
   }
   static Vector dot(Vector acc, Vector x, Vector w) {
-    return _mm256_add_epi32(acc, _mm256_madd_epi16(x, w));
+    acc = _mm256_add_epi32(acc, _mm256_madd_epi16(x, w));
+    asm("" : "+x"(acc));  // or g++ computes all products first, and spills them
+    return acc;
   }
   static void store(std::int32_t* to, Vector v) {
     _mm256_store_si256(reinterpret_cast<__m256i*>(to), v);
