@@ -15,9 +15,8 @@ class ConvF32 {
         taps_(static_cast<std::size_t>(conv_taps(args.shape))),
         depth_(taps_ * static_cast<std::size_t>(args.shape.in_channels / args.shape.groups)),
         n_(static_cast<std::size_t>(args.shape.out_channels / args.shape.groups)),
-        most_rows_(conv_block_rows_f32(taps_) < TileShapes<Arch>::kBlockRows
-                       ? conv_block_rows_f32(taps_)
-                       : TileShapes<Arch>::kBlockRows),
+        most_rows_(conv_block_rows_f32(taps_) < kBlockRowsF32 ? conv_block_rows_f32(taps_)
+                                                              : kBlockRowsF32),
         block_(args, static_cast<const float*>(args.scratch), pointers(args),
                reinterpret_cast<std::size_t*>(pointers(args) + aligned(most_rows_ * taps_))) {
     const std::size_t zeros = zero_count(args.shape);

@@ -149,15 +149,28 @@ class ConvBlockF32 {
 
   void cut_line(const ConvLineF32& line, Span s, std::size_t most) {
     const std::size_t total = static_cast<std::size_t>(s.size()), count = (total + most - 1) / most;
+    const ConvTileF32* head = nullptr;  // of the line: the other tiles read alike, further on
     for (std::size_t i = 0, first = 0; i < count; ++i) {
       const std::size_t n = (total - first + count - i - 1) / (count - i), row = placed_;
       const std::int64_t j = s.begin + static_cast<std::int64_t>(first);
       for (std::size_t r = 0; r < n; ++r) place(line, j + static_cast<std::int64_t>(r));
       ConvTileF32& t = add_tile(row, n, merged_);
       t.row_step = static_cast<std::size_t>(phase_.axis[2].in_stride) * args_.x_stride;
-      point_line(t, line, j);
+      if (head) {
+        follow(t, *head, first * t.row_step);
+      } else {
+        point_line(t, line, j);
+        head = &t;
+      }
       first += n;
     }
+  }
+
+  void follow(ConvTileF32& t, const ConvTileF32& head, std::size_t floats) {
+    t.taps = head.taps;
+    t.w_offsets = head.w_offsets;
+    for (std::size_t i = 0; i < t.taps; ++i) t.x[i] = head.x[i] + floats;
+    used_x_ += t.taps;
   }
 
   void point_line(ConvTileF32& t, const ConvLineF32& line, std::int64_t j) {

@@ -21,7 +21,7 @@ struct DepthwiseTile {
   const float* w = nullptr;   // first tap
   std::size_t w_tap[3] = {};
   std::int64_t taps[3] = {};
-  std::size_t cols = 0;
+  std::size_t cols = 0, count = 1;  // channels; such tiles along the line (KW > 0 only)
   float* acc = nullptr;             // [U][kDepthwiseChannels]
   const StoreF32* store = nullptr;  // finish in registers instead
 };
@@ -48,6 +48,7 @@ template <class Arch, int U, int KW, int S, bool kInside, bool kWhole>
     x += t.first * static_cast<std::int64_t>(t.x_tap[2]);
 #pragma GCC unroll 32
     for (int i = 0; i < (U - 1) * S + KW; ++i, x += t.x_tap[2]) {
+      asm("" : "+r"(x));  // one pointer that moves, not one per pixel
       if (!kInside &&
           static_cast<std::uint64_t>(t.first + i) >= static_cast<std::uint64_t>(t.width))
         continue;
@@ -90,12 +91,16 @@ template <class Arch, int U, int KW, int S, bool kInside, bool kWhole>
 template <class Arch, int U, int KW, int S, bool kInside>
 void depthwise_tile(const DepthwiseTile& tile) {
   constexpr std::size_t kWidth = Arch::f32::size;
-  const DepthwiseTile t = tile;  // copies, which stores to y cannot touch
-  const StoreF32 store = t.store ? *t.store : StoreF32{};
-  std::size_t c = 0;
-  for (; c + kWidth <= t.cols; c += kWidth)
-    depthwise_channels<Arch, U, KW, S, kInside, true>(t, store, c, kWidth);
-  if (c < t.cols) depthwise_channels<Arch, U, KW, S, kInside, false>(t, store, c, t.cols - c);
+  DepthwiseTile t = tile;  // copies, which stores to y cannot touch
+  StoreF32 store = t.store ? *t.store : StoreF32{};
+  for (std::size_t i = 0; i < tile.count; ++i) {
+    std::size_t c = 0;
+    for (; c + kWidth <= t.cols; c += kWidth)
+      depthwise_channels<Arch, U, KW, S, kInside, true>(t, store, c, kWidth);
+    if (c < t.cols) depthwise_channels<Arch, U, KW, S, kInside, false>(t, store, c, t.cols - c);
+    t.first += U * S;
+    store.m += U;
+  }
 }
 
 template <class Arch, int KW, int S, bool kInside>
@@ -189,7 +194,9 @@ class DepthwiseLine {
       t_.w = w_ + c;
       if (known_) {
         pixels = depthwise_step<Arch>(end - o);
+        t_.count = tiles_alike(pixels, end - o);
         outputs(c, o, pixels, known_);
+        pixels *= static_cast<std::int64_t>(t_.count);
         continue;
       }
       const Span k = inside<Arch>(t_.first, s_.kernel[2], s_.dilation[2], s_.in[2]);
@@ -205,6 +212,15 @@ class DepthwiseLine {
       t_.w += static_cast<std::size_t>(k.begin) * t_.w_tap[2];
       outputs(c, o, pixels, &depthwise_pixels<Arch, 0, 1>);
     }
+  }
+
+  // How many tiles of `pixels` outputs, from t_.first on, lie inside and can be done in one go.
+  std::size_t tiles_alike(std::int64_t pixels, std::int64_t left) const {
+    const std::int64_t step = pixels * s_.stride[2],
+                       reach = (pixels - 1) * s_.stride[2] + s_.kernel[2];
+    if (!t_.store || t_.first < 0 || t_.first + reach > t_.width) return 1;
+    const std::int64_t fit = (t_.width - reach - t_.first) / step + 1, most = left / pixels;
+    return static_cast<std::size_t>(fit < most ? fit : most);
   }
 
   void outputs(std::size_t c, std::int64_t o, std::int64_t pixels,

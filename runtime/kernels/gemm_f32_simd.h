@@ -57,7 +57,7 @@ void gemm_f32(const GemmF32Args& args) {
   b.panel_stride = args.k * kPanelF32;
   b.acc = acc;
   for (std::size_t m = args.row_begin; m < args.row_end; m += b.rows) {
-    b.rows = block_rows_f32(args.row_end - m, args.k, TileShapes<Arch>::kBlockRows);
+    b.rows = block_rows_f32(args.row_end - m, args.k, kBlockRowsF32);
     b.x = args.x + m * args.x_stride;
     const std::size_t at_once = TileShapes<Arch>::panels_for(b.rows);
     for (std::size_t p = args.panel_begin; p < args.panel_end; p += b.panels) {

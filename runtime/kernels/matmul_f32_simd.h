@@ -76,7 +76,7 @@ void matmul_f32(const MatmulF32Args& args) {
     block.panels = (cols + kPanelF32 - 1) / kPanelF32;
     const std::size_t stride = block.panels * kPanelF32;
     for (std::size_t m = args.row_begin; m < args.row_end; m += block.rows) {
-      block.rows = block_rows_f32(args.row_end - m, args.k, TileShapes<Arch>::kBlockRows);
+      block.rows = block_rows_f32(args.row_end - m, args.k, kBlockRowsF32);
       matmul_rows_f32<Arch>(args, m, gathered, block);
       StoreF32 store;
       block.store = make_store_f32<Arch>(args.epilogue, n0, cols, store) ? &store : nullptr;

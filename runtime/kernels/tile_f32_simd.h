@@ -29,19 +29,22 @@ struct TileF32 {
 using tile_f32_fn = void(const TileF32& t);
 
 // The rows of a tile as the loop over k reads them: a pointer each, ...
-template <int R, bool kEven>
+template <int R, bool kEven, bool kTall = (kEven && R > 6)>
 struct RowsF32 {
   const float* x[R];
   [[gnu::always_inline]] RowsF32(const TileF32& t, std::size_t tap) {
 #pragma GCC unroll 16
-    for (int r = 0; r < R; ++r) x[r] = t.rows[tap * R + r] + t.offset;
+    for (int r = 0; r < R; ++r)
+      x[r] =
+          (kEven ? t.rows[tap] + static_cast<std::size_t>(r) * t.row_step : t.rows[tap * R + r]) +
+          t.offset;
   }
   [[gnu::always_inline]] float at(int r, std::size_t k) const { return x[r][k]; }
   [[gnu::always_inline]] void next() {}
 };
 // ... or one for three rows that are evenly apart, else a tall tile runs out of registers.
 template <int R>
-struct RowsF32<R, true> {
+struct RowsF32<R, true, true> {
   static constexpr int kBases = (R + 2) / 3;
   const float* x[kBases];
   std::size_t step;
@@ -76,7 +79,9 @@ void tile_f32(const TileF32& t) {
   for (std::size_t tap = 0; tap < t.taps; ++tap) {
     RowsF32<R, kEven> x(t, tap);
     const float* w = t.w + t.w_offsets[tap];
-    for (std::size_t k = 0; k < t.depth; ++k, w += step, x.next()) {
+    const std::size_t depth = t.depth;
+    for (std::size_t k = 0; k < depth; ++k, w += step, x.next()) {
+      asm("" : "+r"(w));  // in a register here, not in memory as the compiler may prefer
       batch b[kCols];
 #pragma GCC unroll 16
       for (int j = 0; j < kCols; ++j)
@@ -107,9 +112,6 @@ struct TileShapes {
     if (kWide) return panels <= 2 ? 12 : panels == 3 ? 8 : panels == 4 ? 6 : 1;
     return panels == 1 ? 6 : panels == 2 ? 3 : panels == 3 ? 2 : 1;
   }
-  // Rows of a block, at most: tiles of one panel come back to the rows of x more often, so that
-  // fewer should lie between.
-  static constexpr std::size_t kBlockRows = kWide ? kBlockRowsF32 : 60;
   // Up to so many rows matmul_f32 reads its right side unpacked.
   static constexpr std::size_t kInPlaceRows = 6;
 
@@ -118,7 +120,6 @@ struct TileShapes {
     if (kWide) return rows == 1 ? 8 : 4;
     return rows == 1 ? 4 : rows == 2 ? 3 : rows == 3 ? 2 : 1;
   }
-
   // The tile of `rows` <= max_rows(panels) rows and `panels` <= kMaxPanels.
   static tile_f32_fn* pick(std::size_t rows, std::size_t panels, bool even) {
     return even ? kEvenTiles.at[panels - 1][rows - 1] : kTiles.at[panels - 1][rows - 1];
