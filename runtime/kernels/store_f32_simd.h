@@ -35,6 +35,24 @@ template <int R, int kCols, class F>
     for (int j = 0; j < kCols; ++j) f(r, j);
 }
 
+// The rows of a store's matrix, one after the other.
+template <class T>
+struct RowWalk {
+  T* base;
+  T* at;
+  std::size_t stride;
+  const std::size_t* ms;
+  [[gnu::always_inline]] RowWalk(const StoreF32& s, T* matrix, std::size_t row_stride)
+      : base(matrix), at(matrix + s.m * row_stride), stride(row_stride), ms(s.ms) {}
+  [[gnu::always_inline]] T* next(int r) {
+    if (ms) return base + ms[r] * stride;
+    T* const row = at;
+    at += stride;
+    asm("" : "+r"(at));  // one pointer that moves: the compiler would keep one per row
+    return row;
+  }
+};
+
 // c: R rows of kCols vectors, from column n0 of the store on. One branch per kind of operation,
 // none per vector. kFull: all columns are there.
 template <class Arch, int R, int kCols, bool kFull>
@@ -52,9 +70,6 @@ template <class Arch, int R, int kCols, bool kFull>
   const auto load = [&](const float* p, int j) __attribute__((always_inline)) {
     return kFull ? batch::load_unaligned(p + at(j)) : batch(Io::load(p + at(j), left(j)));
   };
-  const auto row = [&](int r) __attribute__((always_inline)) {
-    return s.ms ? s.ms[r] : s.m + static_cast<std::size_t>(r);
-  };
   if (s.scaled)
     each_register<R, kCols>([&](int r, int j) __attribute__((always_inline)) {
       c[r][j] = c[r][j] * batch(s.alpha);
@@ -65,11 +80,16 @@ template <class Arch, int R, int kCols, bool kFull>
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r) c[r][j] = c[r][j] + offset;
   }
-  if (s.residual)
-    each_register<R, kCols>([&](int r, int j) __attribute__((always_inline)) {
-      c[r][j] = Lanes<batch>::fma(load(s.residual + row(r) * s.residual_stride, j),
-                                  batch(s.residual_scale), c[r][j]);
-    });
+  if (s.residual) {
+    RowWalk<const float> rows(s, s.residual, s.residual_stride);
+#pragma GCC unroll 16
+    for (int r = 0; r < R; ++r) {
+      const float* residual = rows.next(r);
+#pragma GCC unroll 16
+      for (int j = 0; j < kCols; ++j)
+        c[r][j] = Lanes<batch>::fma(load(residual, j), batch(s.residual_scale), c[r][j]);
+    }
+  }
   if (s.activation == Activation::clip)
     each_register<R, kCols>([&](int r, int j) __attribute__((always_inline)) {
       c[r][j] = generic::clip(c[r][j], batch(s.a), batch(s.b));
@@ -78,9 +98,10 @@ template <class Arch, int R, int kCols, bool kFull>
     each_register<R, kCols>([&](int r, int j) __attribute__((always_inline)) {
       c[r][j] = generic::activate<Activation::hard_swish>(c[r][j], batch(s.a), batch(s.b));
     });
+  RowWalk<float> rows(s, s.y, s.y_stride);
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r) {
-    float* y = s.y + row(r) * s.y_stride;
+    float* const y = rows.next(r);
 #pragma GCC unroll 16
     for (int j = 0; j < kCols; ++j) {
       if constexpr (kFull)
