@@ -243,6 +243,8 @@ void add_all() {
   add_matmul("qk_decode_t512", 1, 512, 64, true);
   add_matmul("pv_decode_t512", 1, 64, 512, false);
   add_conv("resnet_stem_7x7", 3, 64, 224, 7, 2);
+  add_conv("mobile_stem_3x3", 3, 16, 224, 3, 2);
+  add_conv("ocr_det_3x3_n24_120", 96, 24, 120, 3, 1);
   add_conv("resnet_3x3_56", 64, 64, 56, 3, 1);
   add_conv("resnet_3x3_14", 256, 256, 14, 3, 1);
   add_conv("resnet_3x3_7", 512, 512, 7, 3, 1);

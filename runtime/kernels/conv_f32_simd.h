@@ -113,6 +113,28 @@ class ConvF32 {
     block_.clear();
   }
 
+  // The part of a tile's chains that one depth step takes: `taps` runs from `tap` on, `depth`
+  // products of each from k on.
+  struct Part {
+    std::size_t tap, taps, k, depth;
+    bool last;
+  };
+  static bool part_of(const ConvTileF32& tile, std::size_t step, Part& part) {
+    if (tile.taps * tile.depth <= kDepthStepF32) {
+      part = {0, tile.taps, 0, tile.depth, true};
+      return step == 0;
+    }
+    const std::size_t runs = tile.depth < kDepthStepF32 ? kDepthStepF32 / tile.depth : 1;
+    const std::size_t pieces = (tile.depth + kDepthStepF32 - 1) / kDepthStepF32;
+    part.tap = step / pieces * runs;
+    part.k = step % pieces * kDepthStepF32;
+    if (part.tap >= tile.taps) return false;
+    part.taps = tile.taps - part.tap < runs ? tile.taps - part.tap : runs;
+    part.depth = tile.depth - part.k < kDepthStepF32 ? tile.depth - part.k : kDepthStepF32;
+    part.last = (step + 1) / pieces * runs >= tile.taps;
+    return true;
+  }
+
   // The chains of `panels` panels from q on, one depth step of all tiles after the other.
   void multiply(std::size_t g, std::size_t q, std::size_t panels, StoreF32* store) {
     TileF32 t;
@@ -126,24 +148,24 @@ class ConvF32 {
       more = false;
       for (std::size_t i = 0; i < block_.tiles; ++i) {
         const ConvTileF32& tile = block_.tile[i];
-        const std::size_t runs = tile.depth < kDepthStepF32 ? kDepthStepF32 / tile.depth : 1;
-        const std::size_t pieces = (tile.depth + kDepthStepF32 - 1) / kDepthStepF32;
-        const std::size_t tap = step / pieces * runs, k0 = step % pieces * kDepthStepF32;
-        if (tap >= tile.taps && step != 0) continue;
+        Part part;
+        if (!part_of(tile, step, part)) continue;
         t.acc = acc_ + tile.first * t.acc_stride;
         t.first = step == 0;
-        t.taps = tile.taps - tap < runs ? tile.taps - tap : runs;
-        t.depth = tile.depth - k0 < kDepthStepF32 ? tile.depth - k0 : kDepthStepF32;
+        t.taps = part.taps;
+        t.depth = part.depth;
         t.row_step = tile.row_step;
-        t.rows = tile.x + tap * (tile.row_step ? 1 : tile.rows);
-        t.w_offsets = tile.w_offsets + tap;
-        t.w = w + k0 * kPanelF32;
-        t.offset = channel + k0;
-        const bool last = (step + 1) / pieces * runs >= tile.taps;
-        if (store) store->ms = block_.m + tile.first;
-        t.store = last ? store : nullptr;
+        t.rows = tile.x + part.tap * (tile.row_step ? 1 : tile.rows);
+        t.w_offsets = tile.w_offsets + part.tap;
+        t.w = w + part.k * kPanelF32;
+        t.offset = channel + part.k;
+        t.store = part.last ? store : nullptr;
+        if (store) {
+          store->m = block_.m[tile.first];
+          store->ms = tile.consecutive ? nullptr : block_.m + tile.first;
+        }
         TileShapes<Arch>::pick(tile.rows, panels, tile.row_step != 0)(t);
-        more = more || !last;
+        more = more || !part.last;
       }
     }
   }

@@ -22,6 +22,7 @@ struct ConvLineF32 {
 struct ConvTileF32 {
   std::size_t first, rows;  // rows of the block
   std::size_t taps, depth;  // runs, and products of each
+  bool consecutive;         // the rows follow each other in the output
   std::size_t row_step;     // floats from row to row if they are evenly apart, else 0
   const float** x;          // row_step ? [taps] : [taps][rows]
   std::size_t* w_offsets;   // [taps]
@@ -76,7 +77,7 @@ class ConvBlockF32 {
         const Span s = evenly(line);
         const std::int64_t end = line.j[2] + line.count;
         for (std::int64_t j = side == 0 ? line.j[2] : s.end; j < (side == 0 ? s.begin : end); ++j)
-          place(line, j), loose_[loose++] = {line.b, {line.j[0], line.j[1], j}, 1};
+          place(line, j, 1), loose_[loose++] = {line.b, {line.j[0], line.j[1], j}, 1};
       }
     const std::size_t count = (loose + most - 1) / most;
     for (std::size_t i = 0, first = 0; i < count; ++i) {
@@ -99,11 +100,15 @@ class ConvBlockF32 {
     return s;
   }
 
-  void place(const ConvLineF32& line, std::int64_t j) {
+  // The next `n` rows are the outputs from position j of the line on.
+  void place(const ConvLineF32& line, std::int64_t j, std::size_t n) {
     const ConvShape& s = args_.shape;
     const std::int64_t o[3] = {at(0, line.j[0]), at(1, line.j[1]), at(2, j)};
-    m[placed_++] =
+    const std::size_t first =
         static_cast<std::size_t>(((line.b * s.out[0] + o[0]) * s.out[1] + o[1]) * s.out[2] + o[2]);
+    const std::size_t step = static_cast<std::size_t>(phase_.axis[2].out_step);
+    for (std::size_t r = 0; r < n; ++r) m[placed_ + r] = first + r * step;
+    placed_ += n;
   }
   std::int64_t at(int a, std::int64_t j) const {
     return phase_.axis[a].out_first + phase_.axis[a].out_step * j;
@@ -130,6 +135,7 @@ class ConvBlockF32 {
          count,
          0,
          static_cast<std::size_t>(merged ? phase_.axis[2].taps * channels : channels),
+         false,
          0,
          x_ + used_x_,
          w_offsets_ + used_w_};
@@ -153,8 +159,9 @@ class ConvBlockF32 {
     for (std::size_t i = 0, first = 0; i < count; ++i) {
       const std::size_t n = (total - first + count - i - 1) / (count - i), row = placed_;
       const std::int64_t j = s.begin + static_cast<std::int64_t>(first);
-      for (std::size_t r = 0; r < n; ++r) place(line, j + static_cast<std::int64_t>(r));
+      place(line, j, n);
       ConvTileF32& t = add_tile(row, n, merged_);
+      t.consecutive = phase_.axis[2].out_step == 1;
       t.row_step = static_cast<std::size_t>(phase_.axis[2].in_stride) * args_.x_stride;
       if (head) {
         follow(t, *head, first * t.row_step);
