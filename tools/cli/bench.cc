@@ -6,14 +6,13 @@
 #include <chrono>
 #include <fstream>
 #include <iostream>
-#include <numeric>
 #include <system_error>
 #include <thread>
 
 #include "runtime/core/parallel.h"
 #include "runtime/exec/session.h"
 #include "runtime/kernels/cpu.h"
-#include "tools/cli/common.h"
+#include "tools/cli/bench.h"
 
 namespace fold8::cli {
 namespace {
@@ -49,80 +48,6 @@ std::size_t peak_rss_bytes() {
       return kib * 1024;
     }
   return 0;
-}
-
-// "name=1x3x224x224"
-Result<std::pair<std::string, Shape>> parse_shape(const std::string& text) {
-  const Error bad = invalid_argument("--shape " + text + ": expected NAME=1x3x224x224");
-  const std::size_t equals = text.rfind('=');
-  if (equals == std::string::npos) return bad;
-  Shape shape;
-  std::string rest = text.substr(equals + 1);
-  while (!rest.empty()) {
-    std::size_t used = 0;
-    long long d = -1;
-    try {
-      d = std::stoll(rest, &used);
-    } catch (const std::exception&) {
-      return bad;
-    }
-    if (d < 0 || shape.rank() == Shape::kMaxRank) return bad;
-    shape.push_back(Dim(static_cast<std::int64_t>(d)));
-    rest = rest.substr(used);
-    if (rest.empty()) break;
-    if (rest[0] != 'x' || rest.size() == 1) return bad;
-    rest = rest.substr(1);
-  }
-  return std::pair(text.substr(0, equals), shape);
-}
-
-// Numbers that look like data: small pseudo-random floats, zeros for integers (always valid as
-// indices).
-void fill(Tensor& t) {
-  if (t.dtype() == DType::f32) {
-    std::uint32_t state = 8;
-    for (float& v : t.as<float>()) {
-      state = state * 1664525u + 1013904223u;
-      v = static_cast<float>(state >> 8) / static_cast<float>(1u << 24) * 2 - 1;
-    }
-  } else if (t.dtype() == DType::u8) {
-    std::uint32_t state = 8;
-    for (std::uint8_t& v : t.as<std::uint8_t>())
-      v = static_cast<std::uint8_t>((state = state * 1664525u + 1013904223u) >> 24);
-  }
-}
-
-Result<std::vector<Tensor>> made_up_inputs(const Args& args, const graph::Graph& g) {
-  std::vector<std::pair<std::string, Shape>> given;
-  for (const std::string& s : args.shapes) {
-    FOLD8_TRY(auto parsed, parse_shape(s));
-    given.push_back(std::move(parsed));
-  }
-  std::vector<Tensor> inputs;
-  for (graph::ValueId v : g.inputs) {
-    Shape shape = g.type(v).shape;
-    const auto it = std::find_if(given.begin(), given.end(),
-                                 [&](const auto& p) { return p.first == g.value(v).name; });
-    if (it != given.end()) {
-      shape = it->second;
-    } else if (shape.rank() > 0 && !shape[0].known()) {
-      shape[0] = Dim(1);  // a batch of one
-    }
-    if (!shape.known())
-      return invalid_argument("input '" + g.value(v).name + "' has shape " +
-                              to_string(shape, g.symbols) + ": give --shape " + g.value(v).name +
-                              "=... or --input DATA");
-    if (shape.count() > (std::int64_t{1} << 32))
-      return invalid_argument("--shape: input '" + g.value(v).name + "' would have " +
-                              std::to_string(shape.count()) + " elements");
-    inputs.emplace_back(g.type(v).dtype, shape);
-    fill(inputs.back());
-  }
-  for (const auto& p : given)
-    if (std::none_of(g.inputs.begin(), g.inputs.end(),
-                     [&](graph::ValueId v) { return g.value(v).name == p.first; }))
-      return invalid_argument("--shape: the model has no input '" + p.first + "'");
-  return inputs;
 }
 
 // Tiny models run a million times a second: so many times say enough, and fit in memory.
@@ -163,123 +88,135 @@ Json distribution(const std::vector<double>& v) {
           {"samples", samples}};
 }
 
-Json profile_json(const exec::Session& session) {
-  Json steps = Json::array();
-  for (const auto& p : session.profile())
-    steps.push_back({{"node", p.name},
-                     {"op", p.op},
-                     {"us", p.microseconds},
-                     {"gmac_per_s", p.microseconds > 0 ? p.macs / p.microseconds / 1e3 : 0},
-                     {"bytes", p.bytes}});
-  return steps;
+// What one measurement found.
+struct Figures {
+  double load_ms = 0, first_ms = 0, throughput = 0;
+  Samples all;
+  Peaks peaks;
+  std::vector<StepTime> steps;
+};
+
+Result<std::vector<std::vector<Tensor>>> open_samples(const Args& args, const graph::Graph& g) {
+  std::vector<std::vector<Tensor>> tensors;
+  if (args.data.data.empty()) {
+    FOLD8_TRY(auto inputs, made_up_inputs(args.shapes, g));
+    tensors.push_back(std::move(inputs));
+    return tensors;
+  }
+  FOLD8_TRY(auto source, open_data(args.data, g));
+  for (std::size_t i = 0; i < std::min<std::size_t>(source->count(), 64); ++i) {
+    FOLD8_TRY(auto inputs, source->sample(i));
+    tensors.push_back(std::move(inputs));
+  }
+  if (tensors.empty()) return invalid_model("the data holds no samples");
+  return tensors;
 }
 
-void print_profile(const exec::Session& session) {
-  auto steps = session.profile();
-  double total = 0;
-  for (const auto& p : steps) total += p.microseconds;
-  std::sort(steps.begin(), steps.end(),
-            [](const auto& a, const auto& b) { return a.microseconds > b.microseconds; });
-  for (std::size_t i = 0; i < std::min<std::size_t>(steps.size(), 25); ++i)
-    std::cout << fmt::format(
-        "  {:>9.1f} us {:>5.1f} % {:>8.1f} GMAC/s  {:<18} {}\n", steps[i].microseconds,
-        100 * steps[i].microseconds / total,
-        steps[i].microseconds > 0 ? steps[i].macs / steps[i].microseconds / 1e3 : 0, steps[i].op,
-        steps[i].name);
+// The first session and those beside it, each on a thread of its own.
+Status time_sessions(const std::vector<exec::Session*>& sessions,
+                     const std::vector<std::vector<TensorView>>& views, double seconds,
+                     Figures& f) {
+  std::vector<Samples> samples(sessions.size());
+  std::vector<Status> statuses(sessions.size(), ok_status());
+  const auto begin = Clock::now();
+  const auto work = [&](std::size_t s) {
+    statuses[s] = time_session(*sessions[s], views, seconds, samples[s]);
+  };
+  std::vector<std::thread> threads;
+  Status started = ok_status();
+  try {
+    for (std::size_t s = 1; s < sessions.size(); ++s) threads.emplace_back(work, s);
+  } catch (const std::system_error& e) {
+    started = io_error(std::string("cannot start a thread for each session: ") + e.what());
+  }
+  if (started.ok()) work(0);
+  for (auto& t : threads) t.join();
+  FOLD8_CHECK_OK(std::move(started));
+  const double elapsed = milliseconds_since(begin) / 1e3;
+  for (const Status& s : statuses) FOLD8_CHECK_OK(Status(s));
+  for (const Samples& s : samples) {
+    f.all.wall.insert(f.all.wall.end(), s.wall.begin(), s.wall.end());
+    f.all.cpu.insert(f.all.cpu.end(), s.cpu.begin(), s.cpu.end());
+  }
+  f.throughput = static_cast<double>(f.all.wall.size()) / elapsed;
+  return ok_status();
+}
+
+void print(const Args& args, const exec::Session& session, int threads, const Figures& f) {
+  std::cout << fmt::format(
+      "{}: min {:.4g} ms, median {:.4g} ms, p95 {:.4g} ms, {:.1f} runs/s ({} runs, {} thread(s), "
+      "{} session(s), target {}, engine {})\n",
+      args.model, quantile(f.all.wall, 0), quantile(f.all.wall, 0.5), quantile(f.all.wall, 0.95),
+      f.throughput, f.all.wall.size(), threads, std::max(1, args.sessions),
+      session.model().target().name, args.engine);
+  std::cout << fmt::format(
+      "  load {:.2f} ms, first run {:.2f} ms, arena {} (at least {} live at once), peak memory "
+      "{}\n",
+      f.load_ms, f.first_ms, readable_bytes(static_cast<double>(session.arena_bytes())),
+      readable_bytes(static_cast<double>(session.least_arena_bytes())),
+      readable_bytes(static_cast<double>(peak_rss_bytes())));
+  if (!args.profile) return;
+  std::cout << fmt::format(
+                   "  peak of one core, in registers: INT8 {:.0f} GMAC/s, f32 {:.0f} GMAC/s\n",
+                   f.peaks.int8 / 1e9, f.peaks.f32 / 1e9)
+            << steps_table(f.steps, 25);
+}
+
+Json to_json(const Args& args, const exec::Session& session, int threads, const Figures& f) {
+  Json j{{"schema", "fold8.bench/1"},
+         {"model", args.model},
+         {"target", std::string(session.model().target().name)},
+         {"engine", args.engine},
+         {"cpu", kernels::cpu_brand()},
+         {"threads", threads},
+         {"sessions", std::max(1, args.sessions)}};
+  j["latency_ms"] = distribution(f.all.wall);
+  j["cpu_ms"] = distribution(f.all.cpu);
+  j["throughput_per_s"] = f.throughput;
+  j["load_ms"] = f.load_ms;
+  j["first_run_ms"] = f.first_ms;
+  j["peak_rss_bytes"] = peak_rss_bytes();
+  j["arena_bytes"] = session.arena_bytes();
+  j["arena_lower_bound_bytes"] = session.least_arena_bytes();
+  if (!args.profile) return j;
+  j["peak_gmac_per_s"] = {{"int8", f.peaks.int8 / 1e9}, {"f32", f.peaks.f32 / 1e9}};
+  j["steps"] = steps_json(f.steps);
+  return j;
 }
 
 Result<int> bench(const Args& args) {
   FOLD8_CHECK_OK(check_paths({args.model}, {args.json}));
+  Figures f;
   const auto load_begin = Clock::now();
   FOLD8_TRY(auto model, load_model(args.model));
   exec::SessionOptions options;
   options.threads = args.threads > 0 ? args.threads : usable_cpus();
   options.engine = args.engine;
   FOLD8_TRY(auto session, exec::Session::create(model, options));
-  const double load_ms = milliseconds_since(load_begin);
-  std::vector<std::vector<Tensor>> tensors;
-  if (args.data.data.empty()) {
-    FOLD8_TRY(auto inputs, made_up_inputs(args, model->graph()));
-    tensors.push_back(std::move(inputs));
-  } else {
-    FOLD8_TRY(auto source, open_data(args.data, model->graph()));
-    for (std::size_t i = 0; i < std::min<std::size_t>(source->count(), 64); ++i) {
-      FOLD8_TRY(auto inputs, source->sample(i));
-      tensors.push_back(std::move(inputs));
-    }
-    if (tensors.empty()) return invalid_model("the data holds no samples");
-  }
+  f.load_ms = milliseconds_since(load_begin);
+  FOLD8_TRY(const auto tensors, open_samples(args, model->graph()));
   std::vector<std::vector<TensorView>> views(tensors.size());
   for (std::size_t i = 0; i < tensors.size(); ++i)
     for (const Tensor& t : tensors[i]) views[i].push_back(t.view());
   const auto first = Clock::now();
-  FOLD8_CHECK_OK(session->run(views[0]));
-  const double first_ms = milliseconds_since(first);
-
-  std::vector<Samples> per_session(static_cast<std::size_t>(std::max(1, args.sessions)));
+  if (Status s = session->run(views[0]); !s.ok()) return bad_data(std::move(s).error());
+  f.first_ms = milliseconds_since(first);
   std::vector<std::unique_ptr<exec::Session>> more;
+  std::vector<exec::Session*> sessions = {session.get()};
   for (int s = 1; s < args.sessions; ++s) {
     FOLD8_TRY(auto extra, exec::Session::create(model, options));
+    sessions.push_back(extra.get());
     more.push_back(std::move(extra));
   }
-  const auto begin = Clock::now();
-  std::vector<std::thread> threads;
-  std::vector<Status> statuses(per_session.size(), ok_status());
-  Status started = ok_status();
-  try {
-    for (std::size_t s = 1; s < per_session.size(); ++s)
-      threads.emplace_back([&, s] {
-        statuses[s] = time_session(*more[s - 1], views, args.seconds, per_session[s]);
-      });
-  } catch (const std::system_error& e) {
-    started = io_error(std::string("cannot start a thread for each session: ") + e.what());
-  }
-  if (started.ok()) statuses[0] = time_session(*session, views, args.seconds, per_session[0]);
-  for (auto& t : threads) t.join();
-  FOLD8_CHECK_OK(std::move(started));
-  const double elapsed = milliseconds_since(begin) / 1e3;
-  for (const Status& s : statuses) FOLD8_CHECK_OK(Status(s));
-  Samples all;
-  for (const Samples& s : per_session) {
-    all.wall.insert(all.wall.end(), s.wall.begin(), s.wall.end());
-    all.cpu.insert(all.cpu.end(), s.cpu.begin(), s.cpu.end());
-  }
-  const double throughput = static_cast<double>(all.wall.size()) / elapsed;
+  if (Status s = time_sessions(sessions, views, args.seconds, f); !s.ok())
+    return bad_data(std::move(s).error());
   if (args.profile) {
-    session->enable_profile(true);
-    FOLD8_CHECK_OK(session->run(views[0]));
+    f.peaks = measure_peaks(model->target().name);
+    FOLD8_TRY(f.steps, profile_steps(*session, views[0], f.peaks));
   }
-  const std::string target(model->target().name);
-  if (args.json != "-") {
-    std::cout << fmt::format(
-        "{}: min {:.4g} ms, median {:.4g} ms, p95 {:.4g} ms, {:.1f} runs/s ({} runs, {} thread(s), "
-        "{} session(s), target {}, engine {})\n",
-        args.model, quantile(all.wall, 0), quantile(all.wall, 0.5), quantile(all.wall, 0.95),
-        throughput, all.wall.size(), options.threads, per_session.size(), target, args.engine);
-    std::cout << fmt::format("  load {:.2f} ms, first run {:.2f} ms, arena {}, peak memory {}\n",
-                             load_ms, first_ms,
-                             readable_bytes(static_cast<double>(session->arena_bytes())),
-                             readable_bytes(static_cast<double>(peak_rss_bytes())));
-    if (args.profile) print_profile(*session);
-  }
-  if (!args.json.empty()) {
-    Json j{{"schema", "fold8.bench/1"},
-           {"model", args.model},
-           {"target", target},
-           {"engine", args.engine},
-           {"cpu", kernels::cpu_brand()},
-           {"threads", options.threads},
-           {"sessions", per_session.size()}};
-    j["latency_ms"] = distribution(all.wall);
-    j["cpu_ms"] = distribution(all.cpu);
-    j["throughput_per_s"] = throughput;
-    j["load_ms"] = load_ms;
-    j["first_run_ms"] = first_ms;
-    j["peak_rss_bytes"] = peak_rss_bytes();
-    j["arena_bytes"] = session->arena_bytes();
-    if (args.profile) j["steps"] = profile_json(*session);
-    FOLD8_CHECK_OK(write_json(j, args.json));
-  }
+  if (args.json != "-") print(args, *session, options.threads, f);
+  if (!args.json.empty())
+    FOLD8_CHECK_OK(write_json(to_json(args, *session, options.threads, f), args.json));
   return 0;
 }
 
@@ -300,7 +237,7 @@ Command add_bench(CLI::App& app) {
   app.add_option("--sessions", args->sessions, "Sessions at once")
       ->check(CLI::Range(1, 1024))
       ->capture_default_str();
-  app.add_flag("--profile", args->profile, "Time per operator");
+  app.add_flag("--profile", args->profile, "Time, rate and bytes of every step");
   app.add_option("--engine", args->engine, "fold8 or onednn")->capture_default_str();
   app.add_option("--json", args->json, "Write the figures as JSON (- for standard output)");
   return [args] { return bench(*args); };

@@ -85,6 +85,11 @@ void Progress::operator()(const std::string& stage, std::size_t done, std::size_
   std::fflush(stderr);
 }
 
+Error bad_data(Error e) {
+  if (e.code == Code::invalid_argument) e.code = Code::invalid_model;
+  return e;
+}
+
 void say(const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); }
 void say_warning(const std::string& line) { say("warning: " + line); }
 void say_note(const std::string& node, const std::string& message) {

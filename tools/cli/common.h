@@ -47,6 +47,10 @@ class Progress {
 // nothing is lost.
 Status check_paths(const std::vector<std::string>& inputs, const std::vector<std::string>& outputs);
 
+// An input that a run refused (its shape, an index outside a table): the data is bad, not the
+// usage.
+Error bad_data(Error e);
+
 void say(const std::string& line);  // to stderr
 void say_warning(const std::string& line);
 void say_note(const std::string& node, const std::string& message);  // node may be empty

@@ -84,4 +84,10 @@ int run(int argc, char** argv) {
 }  // namespace
 }  // namespace fold8::cli
 
-int main(int argc, char** argv) { return fold8::cli::run(argc, argv); }
+// What was printed must have arrived: a full disk behind standard output is no success.
+int main(int argc, char** argv) {
+  const int status = fold8::cli::run(argc, argv);
+  if (std::cout.flush() || status != 0) return status;
+  fold8::cli::say("fold8: error: cannot write to standard output");
+  return fold8::cli::exit_status(fold8::Code::io);
+}

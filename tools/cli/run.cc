@@ -180,7 +180,8 @@ Result<int> run_model(const Args& args) {
     std::vector<TensorView> views;
     for (const Tensor& t : *inputs) views.push_back(t.view());
     if (const Status s = session->run(views); !s.ok())
-      return work.count() > 1 ? in_context("sample " + std::to_string(i), s.error()) : s.error();
+      return bad_data(work.count() > 1 ? in_context("sample " + std::to_string(i), s.error())
+                                       : s.error());
     const std::string folder =
         work.folders[i].empty() ? args.output_dir : args.output_dir + "/" + work.folders[i];
     if (!args.output_dir.empty()) FOLD8_CHECK_OK(write_results(args, *session, folder, dumps));

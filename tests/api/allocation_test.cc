@@ -1,0 +1,182 @@
+// Runs 2 to 100 of a shape ask for no memory and give none back: networks of tests/data converted
+// with scales from samples and with dynamic ones, through both interfaces. Interposes the
+// allocator, hence a program of its own.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <memory>
+#include <new>
+
+#include "runtime/api/fold8.hpp"
+#include "tests/api/allocation_models.h"
+
+namespace {
+std::atomic<bool> counting{false};
+std::atomic<int> calls{0};
+void note() {
+  if (counting.load(std::memory_order_relaxed)) calls.fetch_add(1, std::memory_order_relaxed);
+}
+}  // namespace
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+// Sanitizers own malloc: count what C++ asks for.
+void* operator new(std::size_t n) {
+  note();
+  if (void* p = std::malloc(n)) return p;
+  throw std::bad_alloc();
+}
+void operator delete(void* p) noexcept { std::free(p); }
+void operator delete(void* p, std::size_t) noexcept { std::free(p); }
+#else
+// operator new of libstdc++ ends here, too.
+extern "C" {
+void* __libc_malloc(std::size_t);
+void* __libc_calloc(std::size_t, std::size_t);
+void* __libc_realloc(void*, std::size_t);
+void* __libc_memalign(std::size_t, std::size_t);
+void __libc_free(void*);
+void* malloc(std::size_t n) {
+  note();
+  return __libc_malloc(n);
+}
+void* calloc(std::size_t n, std::size_t m) {
+  note();
+  return __libc_calloc(n, m);
+}
+void* realloc(void* p, std::size_t n) {
+  note();
+  return __libc_realloc(p, n);
+}
+void free(void* p) {
+  if (p != nullptr) note();
+  __libc_free(p);
+}
+void* aligned_alloc(std::size_t a, std::size_t n) {
+  note();
+  return __libc_memalign(a, n);
+}
+void* memalign(std::size_t a, std::size_t n) {
+  note();
+  return __libc_memalign(a, n);
+}
+int posix_memalign(void** p, std::size_t a, std::size_t n) {
+  note();
+  *p = __libc_memalign(a, n);
+  return *p == nullptr ? ENOMEM : 0;
+}
+void* mmap(void* at, std::size_t n, int protection, int flags, int fd, off_t offset) {
+  note();
+  return reinterpret_cast<void*>(::syscall(SYS_mmap, at, n, protection, flags, fd, offset));
+}
+}
+#endif
+
+namespace {
+
+using fold8::testing::AllocationCase;
+
+class Allocation : public ::testing::TestWithParam<AllocationCase> {
+ protected:
+  void SetUp() override { path_ = fold8::testing::convert_to_file(GetParam()); }
+  void TearDown() override { std::remove(path_.c_str()); }
+  std::string path_;
+};
+
+// Calls of the allocator while `run` is called 99 times.
+template <class F>
+int calls_of(F run) {
+  calls = 0;
+  counting = true;
+  for (int i = 2; i <= 100; ++i) run();
+  counting = false;
+  return calls;
+}
+
+TEST_P(Allocation, NoneThroughTheCInterface) {
+  for (const int threads : {1, 2}) {
+    fold8_model* model = nullptr;
+    ASSERT_EQ(fold8_model_load(path_.c_str(), 0, &model), FOLD8_OK) << fold8_last_error();
+    fold8_session_options options;
+    fold8_session_options_init(&options);
+    options.threads = threads;
+    fold8_session* session = nullptr;
+    ASSERT_EQ(fold8_session_create(model, &options, &session), FOLD8_OK) << fold8_last_error();
+    std::vector<std::int64_t> dims = GetParam().dims;
+    std::vector<float> x(GetParam().elements(), 0.5f);
+    fold8_tensor y{};
+    y.struct_size = sizeof y;
+    bool ok = true;
+    const auto run = [&] {
+      ok &= fold8_session_set_input(session, 0, FOLD8_F32, static_cast<std::int32_t>(dims.size()),
+                                    dims.data(), x.data()) == FOLD8_OK;
+      ok &= fold8_session_run(session) == FOLD8_OK;
+      ok &= fold8_session_output(session, 0, &y) == FOLD8_OK;
+    };
+    run();
+    ASSERT_TRUE(ok) << fold8_last_error();
+    EXPECT_EQ(calls_of(run), 0) << threads << " threads";
+    EXPECT_TRUE(ok);
+    fold8_session_release(session);
+    fold8_model_release(model);
+  }
+}
+
+TEST_P(Allocation, NoneThroughTheCppInterface) {
+  for (const int threads : {1, 2}) {
+    const fold8::Model model(path_);
+    fold8::SessionOptions options;
+    options.threads = threads;
+    fold8::Session session(model, options);
+    const std::vector<std::int64_t> dims = GetParam().dims;
+    const std::vector<float> x(GetParam().elements(), 0.5f);
+    float sum = 0;
+    const auto run = [&] {
+      session.set_input<float>(0, fold8::Span<const std::int64_t>(dims),
+                               fold8::Span<const float>(x));
+      session.run();
+      for (const float v : session.output(0).as<float>()) sum += v;
+    };
+    run();
+    EXPECT_EQ(calls_of(run), 0) << threads << " threads";
+    EXPECT_EQ(sum, sum);
+  }
+}
+
+// Two shapes that take turns, as sentences do: both plans are kept.
+TEST_P(Allocation, NoneWhenSeenShapesTakeTurns) {
+  if (!GetParam().free_batch) return;
+  const fold8::Model model(path_);
+  fold8::Session session(model);
+  std::vector<std::int64_t> one = GetParam().dims, three = one;
+  three[0] = 3;
+  const std::vector<float> x(3 * GetParam().elements(), 0.5f);
+  const auto run = [&] {
+    for (const auto& dims : {std::cref(one), std::cref(three)}) {
+      session.set_input(0, FOLD8_F32, fold8::Span<const std::int64_t>(dims.get()), x.data());
+      session.run();
+    }
+  };
+  run();
+  EXPECT_EQ(calls_of(run), 0);
+}
+
+TEST(AllocationCounter, Counts) {
+  calls = 0;
+  counting = true;
+  ::operator delete(::operator new(8));  // called by name: may not be optimized away
+  counting = false;
+  EXPECT_GE(calls.load(), 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(Networks, Allocation,
+                         ::testing::ValuesIn(fold8::testing::kAllocationCases),
+                         [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace
