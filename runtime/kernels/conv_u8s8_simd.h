@@ -27,6 +27,7 @@ struct Part {
   bool lines_are_input;    // neighbouring rows of a line read neighbouring positions
   bool spread, dense;      // u8s8_spread > 1; then: whether a row of columns is one piece of y
   const EpilogueU8* fast;  // of all columns, or null
+  EpilogueSumsFn* finish;  // the other way to finish, or null
 };
 
 struct Rows {  // output positions of the phase that a block computes
@@ -63,6 +64,7 @@ static inline BlockU8S8 block_of(const Part& part, std::size_t group) {
   b.n = part.columns;
   b.panel_end = s8_panels(part.columns);
   b.w = part.w + group * packed_s8_bytes(part.columns, part.k);
+  b.finish = part.finish;
   b.w_zero_points = part.w_zero_points ? part.w_zero_points + group * part.columns : nullptr;
   return b;
 }
@@ -375,6 +377,7 @@ void conv_u8s8(const ConvU8S8Args& a) {
                          .columns = u8s8_columns(s),
                          .spread = u8s8_spread(s) > 1};
   if (part.spread) epilogue = conv_detail::spread_epilogue(a, part);
+  part.finish = epilogue_sums_of<Arch>(epilogue);
   EpilogueU8 fast;
   const std::size_t groups = static_cast<std::size_t>(s.groups);
   const bool has_fast =

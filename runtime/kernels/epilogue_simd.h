@@ -29,6 +29,28 @@ struct EpilogueTile {
 
 namespace epilogue_detail {
 
+// round_half_even(clamp(r / d, lo, hi)) without dividing: a quotient corrected twice by its exact
+// remainder is the rounded one (Markstein), and clamping r to lo * d and hi * d first keeps all
+// steps finite and, lo and hi being small integers, rounds to the same. d is far from the ends of
+// the exponent range, so that a remainder that matters is exact.
+template <class F>
+struct Quotient {
+  F divisor, minus_divisor, inverse, lowest, highest;
+
+  static bool exact(float d) { return d > 0x1p-90f && d < 0x1p90f; }
+
+  Quotient(float d, float lo, float hi)
+      : divisor(d), minus_divisor(-d), inverse(1.0f / d), lowest(lo * d), highest(hi * d) {}
+
+  [[gnu::always_inline]] F operator()(F r) const {
+    using L = Lanes<F>;
+    r = VectorIo<F>::clamp(r, lowest, highest);
+    F q = r * inverse;
+    q = L::fma(L::fma(q, minus_divisor, r), inverse, q);
+    return L::fma(L::fma(q, minus_divisor, r), inverse, q);
+  }
+};
+
 // An epilogue taken apart: what a row needs, in registers that stores to y cannot touch.
 template <class Arch, Activation kActivation, class Acc>
 struct Steps {
@@ -44,10 +66,11 @@ struct Steps {
   std::uint8_t* y_u8;
   const std::uint8_t* table;
   std::size_t residual_stride, y_stride;
-  F residual_scale, divisor, lo, hi;
+  F residual_scale, lo, hi;
+  Quotient<F> quotient;
   float a, b;
   std::int32_t residual_zero_point, y_zero_point;
-  bool divides, multiplies;
+  bool divides, exact, multiplies;
 
   explicit Steps(const Epilogue& e)
       : row_scale(e.row_scale),
@@ -62,14 +85,16 @@ struct Steps {
         residual_stride(e.residual_stride),
         y_stride(e.y_stride),
         residual_scale(e.residual_scale),
-        divisor(e.y_divisor),
         lo(static_cast<float>(-e.y_zero_point)),
         hi(static_cast<float>(255 - e.y_zero_point)),
+        quotient(e.y_divisor, static_cast<float>(-e.y_zero_point),
+                 static_cast<float>(255 - e.y_zero_point)),
         a(e.a),
         b(e.b),
         residual_zero_point(e.residual_zero_point),
         y_zero_point(e.y_zero_point),
         divides(e.y_divisor != 0),
+        exact(Quotient<F>::exact(e.y_divisor)),
         multiplies(e.multiplier != nullptr) {}
 
   [[gnu::always_inline]] F scaled(std::size_t m, F multiplier, F offset, const Acc* acc,
@@ -96,8 +121,11 @@ struct Steps {
 
   [[gnu::always_inline]] void store(std::size_t at, F r, std::size_t count) const {
     if (y_f32) return Io::store(y_f32 + at, r, count);
-    if (divides) r = r / divisor;
-    Io::store_bytes(y_u8 + at, Io::add(Io::round(Io::clamp(r, lo, hi)), y_zero_point), count);
+    if (divides && exact)
+      r = quotient(r);
+    else
+      r = Io::clamp(divides ? r / quotient.divisor : r, lo, hi);
+    Io::store_bytes(y_u8 + at, Io::add(Io::round(r), y_zero_point), count);
     if (table)
       for (std::size_t i = 0; i < count && i < kLanes; ++i) y_u8[at + i] = table[y_u8[at + i]];
   }

@@ -4,7 +4,7 @@
 
 #include <type_traits>
 
-#include "runtime/kernels/epilogue_simd.h"
+#include "runtime/kernels/epilogue_sums_simd.h"
 #include "runtime/kernels/gemm_u8s8.h"
 #include "runtime/kernels/gemm_u8s8_avx2.h"
 #include "runtime/kernels/gemm_u8s8_vnni.h"
@@ -33,7 +33,8 @@ struct BlockU8S8 {
   std::size_t panel_begin = 0, panel_end = 0;
   const std::int32_t* w_zero_points = nullptr;  // null if prepared
   const Epilogue* epilogue = nullptr;
-  const EpilogueU8* fast = nullptr;  // null: the general epilogue
+  const EpilogueU8* fast = nullptr;  // null: sums go through memory
+  EpilogueSumsFn* finish = nullptr;  // epilogue_sums_of(*epilogue), or null: the general epilogue
   std::size_t m = 0;                 // row of `epilogue` that is row 0 here
   std::uint8_t* scratch = nullptr;   // u8s8_block_scratch_bytes(k)
 };
@@ -75,7 +76,11 @@ void finish_tile(const BlockU8S8& b, const TileU8S8& t, std::size_t first_row, s
       acc[r * width + j] -= static_cast<Sum>(b.w_zero_points[t.n + j]) * row_sum;
   }
   if constexpr (std::is_same_v<Sum, std::int32_t>) {
-    epilogue_rows<Arch, Sum>(*b.epilogue, t.m, t.n, {acc, width, rows, t.columns});
+    const EpilogueTile<std::int32_t> tile{acc, width, rows, t.columns};
+    if (b.finish != nullptr)
+      b.finish(*b.epilogue, t.m, t.n, tile);
+    else
+      epilogue_rows<Arch, Sum>(*b.epilogue, t.m, t.n, tile);
   } else {
     for (std::size_t r = 0; r < rows; ++r)
       epilogue_row_s64<Arch>(*b.epilogue, t.m + r, t.n, acc + r * width, t.columns);

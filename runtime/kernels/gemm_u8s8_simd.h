@@ -23,6 +23,7 @@ void gemm_u8s8(const GemmU8S8Args& a) {
   b.epilogue = &a.epilogue;
   b.fast = fast_epilogue<Arch>(a.epilogue, a.w_zero_points, a.k, a.panel_begin * kPanelColumns,
                                columns_end, fast);
+  b.finish = epilogue_sums_of<Arch>(a.epilogue);
   b.scratch = static_cast<std::uint8_t*>(a.scratch);
   const std::size_t rows = a.m_end - a.m_begin, most = u8s8_block_rows(a.k),
                     blocks = (rows + most - 1) / most;

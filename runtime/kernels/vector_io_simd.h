@@ -81,22 +81,34 @@ struct VectorIo<xsimd::batch<float, xsimd::avx512bw>> {
     return count >= kLanes ? __mmask16{0xffff} : static_cast<__mmask16>((1u << count) - 1);
   }
   static F load(const float* p, std::size_t count) {
-    return _mm512_maskz_loadu_ps(lane_mask(count), p);
+    return count >= kLanes ? _mm512_loadu_ps(p) : _mm512_maskz_loadu_ps(lane_mask(count), p);
   }
   static Int load(const std::int32_t* p, std::size_t count) {
-    return _mm512_maskz_loadu_epi32(lane_mask(count), p);
+    return count >= kLanes ? _mm512_loadu_si512(p) : _mm512_maskz_loadu_epi32(lane_mask(count), p);
   }
   static Int load(const std::uint8_t* p, std::size_t count) {
-    return _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(lane_mask(count), p));
+    const __m128i bytes = count >= kLanes ? _mm_loadu_si128(reinterpret_cast<const __m128i*>(p))
+                                          : _mm_maskz_loadu_epi8(lane_mask(count), p);
+    return _mm512_cvtepu8_epi32(bytes);
   }
   static void store(float* p, F v, std::size_t count) {
-    _mm512_mask_storeu_ps(p, lane_mask(count), v);
+    if (count >= kLanes)
+      _mm512_storeu_ps(p, v);
+    else
+      _mm512_mask_storeu_ps(p, lane_mask(count), v);
   }
   static void store(std::int32_t* p, Int v, std::size_t count) {
-    _mm512_mask_storeu_epi32(p, lane_mask(count), v);
+    if (count >= kLanes)
+      _mm512_storeu_si512(p, v);
+    else
+      _mm512_mask_storeu_epi32(p, lane_mask(count), v);
   }
   static void store_bytes(std::uint8_t* p, Int v, std::size_t count) {
-    _mm_mask_storeu_epi8(p, lane_mask(count), _mm512_cvtepi32_epi8(v));
+    const __m128i bytes = _mm512_cvtepi32_epi8(v);
+    if (count >= kLanes)
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(p), bytes);
+    else
+      _mm_mask_storeu_epi8(p, lane_mask(count), bytes);
   }
   static F to_float(Int v) { return _mm512_cvtepi32_ps(v); }
   static Int add(Int v, std::int32_t c) { return _mm512_add_epi32(v, _mm512_set1_epi32(c)); }

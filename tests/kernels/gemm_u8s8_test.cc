@@ -177,6 +177,28 @@ TEST_P(GemmU8S8Target, SumsBeyondInt32AreExact) {
       }
 }
 
+// Values next to where the code of their quotient changes, for divisors of all sizes.
+TEST_P(GemmU8S8Target, QuotientsRoundLikeADivision) {
+  SeededRng rng;
+  EpilogueKind kind;
+  kind.output = OutputKind::u8;
+  kind.divisor = true;
+  for (int i = 0; i < 400; ++i) {
+    const float d = std::ldexp(rng.uniform(1, 2), static_cast<int>(rng.integer(-126, 126)));
+    const std::size_t n = 512;
+    Product p(rng, 1, n, 4, kind);
+    std::fill(p.inputs().multiplier().begin(), p.inputs().multiplier().end(), 0.0f);
+    for (float& v : p.inputs().offset()) {
+      v = (static_cast<float>(rng.integer(-256, 256)) + 0.5f) * d;
+      for (auto steps = rng.integer(-4, 4); steps != 0; steps += steps > 0 ? -1 : 1)
+        v = std::nextafter(v, steps > 0 ? INFINITY : -INFINITY);
+    }
+    p.inputs().set_divisor(d);
+    SCOPED_TRACE(::testing::Message() << d);
+    expect_reference(p);
+  }
+}
+
 TEST_P(GemmU8S8Target, NotANumberBecomesTheZeroPoint) {
   SeededRng rng;
   for (float bad :

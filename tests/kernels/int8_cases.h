@@ -83,7 +83,7 @@ class EpilogueInputs {
     e_.output_kind = kind.output;
     e_.y_stride = cols + static_cast<std::size_t>(rng.integer(0, 3));
     e_.y_zero_point = static_cast<std::int32_t>(rng.integer(0, 3) == 0 ? 0 : rng.integer(0, 255));
-    e_.y_divisor = kind.divisor ? 0.03f : 0.0f;
+    e_.y_divisor = kind.divisor ? 0.03f * rng.uniform(0.3f, 3.0f) : 0.0f;
     e_.table = kind.table ? table_ : nullptr;
   }
 
@@ -97,6 +97,8 @@ class EpilogueInputs {
     return e;
   }
   std::span<float> multiplier() { return multiplier_.span(); }
+  std::span<float> offset() { return offset_.span(); }
+  void set_divisor(float d) { e_.y_divisor = d; }
 
  private:
   void choose_parameters(testing::SeededRng& rng) {
