@@ -156,6 +156,7 @@ class Quantizer {
       for (const std::size_t o : u8_operands(g_, n)) {
         const ValueId x = g_.node(order[i]).inputs[o];
         if (!observed(x) && !only_moves_values(n)) continue;
+        if (only_joins(n) && static_twins_.count(x) == 0) continue;
         if (!layer && only_moves_values(n)) share_params(x, g_.node(order[i]).outputs[0]);
         const ValueId carried = layer ? static_twin(x) : dequantized(static_twin(x));
         g_.node(order[i]).inputs[o] = carried;

@@ -83,6 +83,11 @@ std::vector<std::size_t> u8_operands(const Graph& g, const Node& n) {
   return all;
 }
 
+bool only_joins(const Node& n) {
+  const auto* p = std::get_if<Pool>(&n.op);
+  return p != nullptr && p->global;
+}
+
 std::vector<ValueId> u8_streams(const Graph& g, const std::vector<NodeId>& topological_order,
                                 const std::function<bool(const Node&)>& becomes_int8) {
   std::vector<bool> carried(static_cast<std::size_t>(g.value_count()));
@@ -94,6 +99,7 @@ std::vector<ValueId> u8_streams(const Graph& g, const std::vector<NodeId>& topol
     if (!layer && (is_linear_layer(n.op) || n.outputs.empty() || n.outputs[0] == kNoValue ||
                    !carried[static_cast<std::size_t>(n.outputs[0])]))
       continue;
+    if (only_joins(n)) continue;
     for (std::size_t o : u8_operands(g, n)) {
       const auto v = static_cast<std::size_t>(n.inputs[o]);
       if (!carried[v]) streams.push_back(n.inputs[o]);

@@ -20,9 +20,13 @@ std::size_t data_operands(const graph::Node& n);
 //   Conv, Linear               the residual
 //   Add of equal shapes        both
 //   Mul by [N, C, 1, ..] gates the feature map; the gates stay f32
-//   average pooling            its input
+//   average pooling            its input; a global one only if something else carries it as u8
+//   anyway
+//                              (thousands of roundings of one sign would end up in one number)
 //   what moves values only     all data, with the scale of the result
 std::vector<std::size_t> u8_operands(const graph::Graph& g, const graph::Node& n);
+// True if n reads u8 only where its operand is u8 anyway.
+bool only_joins(const graph::Node& n);
 
 // Values that a graph whose layers satisfying `becomes_int8` are INT8 can carry as u8, without what
 // those layers multiply.

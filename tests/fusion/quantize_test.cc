@@ -40,8 +40,8 @@ TEST(Quantize, ConvAndLinearWithConstantWeights) {
     EXPECT_FALSE(w.quant->has_zero_points());
     EXPECT_EQ(q.graph.type(n.outputs[0]).dtype, DType::f32);  // outputs stay as declared
   }
-  // Of x, of what the second layer reads, and of what is pooled and flattened on the way there.
-  EXPECT_EQ(count_ops(q.graph, "quantize"), 4);
+  // Of x, of what the second layer reads, and of what is flattened on the way there.
+  EXPECT_EQ(count_ops(q.graph, "quantize"), 3);
 }
 
 // Each side of a product is off by at most half a step of its own (no sample is outside the range).
@@ -275,7 +275,7 @@ TEST(Quantize, ATensorNobodyObservedIsOurMistake) {
 
 TEST(Quantize, WantsRangesOfWhatLayersReadAndLooksAtTheEdge) {
   EXPECT_THAT(values_to_observe(parsed(conv_then_linear())),
-              testing::UnorderedElementsAre("x", "f", "c", "p"));
+              testing::UnorderedElementsAre("x", "f", "p"));
   EXPECT_THAT(values_at_the_edge(parsed(conv_then_linear())),
               testing::UnorderedElementsAre("x", "y"));
 }
