@@ -40,6 +40,8 @@ __attribute__((target("avx2"))) void avx2_turns() {
   for (int j = 0; j < 12; ++j) asm volatile("" : : "x"(acc[j]));
 }
 
+constexpr double kVnniMacs = 24.0 * 64 * kTurns, kAvx2Macs = 12.0 * 16 * kTurns;
+
 double best_rate(void (*turns)(), double macs) {
   double best = 0;
   for (int i = 0; i < 200; ++i) {
@@ -54,8 +56,13 @@ double best_rate(void (*turns)(), double macs) {
 }  // namespace
 
 double int8_peak_macs_per_second(std::string_view target) {
-  if (target == "avx512_vnni") return best_rate(vnni_turns, 24.0 * 64 * kTurns);
-  return best_rate(avx2_turns, 12.0 * 16 * kTurns);
+  if (target == "avx512_vnni") return best_rate(vnni_turns, kVnniMacs);
+  return best_rate(avx2_turns, kAvx2Macs);
+}
+
+double int8_turns(std::string_view target) {
+  if (target == "avx512_vnni") return vnni_turns(), kVnniMacs;
+  return avx2_turns(), kAvx2Macs;
 }
 
 }  // namespace fold8::bench

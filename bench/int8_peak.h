@@ -8,4 +8,7 @@ namespace fold8::bench {
 
 double int8_peak_macs_per_second(std::string_view target);
 
+// Some tens of microseconds of that loop; how many multiply-adds it was.
+double int8_turns(std::string_view target);
+
 }  // namespace fold8::bench
