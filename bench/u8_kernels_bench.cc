@@ -1,4 +1,5 @@
-// The u8 kernels around the matrix products, one thread: depthwise INT8 next to own f32 and oneDNN.
+// The u8 kernels around the matrix products, one thread: depthwise INT8 next to own f32 and oneDNN;
+// layouts, elementwise functions and pools by the bytes they move.
 // What is compared runs in turns in one process, so that a busy machine slows all alike; printed
 // are best times and ratios. FOLD8_TARGET chooses the target, ONEDNN_MAX_CPU_ISA the peer's
 // instruction set; run with OMP_NUM_THREADS=1.
@@ -26,6 +27,7 @@ using kernels::ConvShape;
 struct Entry {
   std::string name;
   std::function<void()> run;
+  double bytes = 0;  // moved per element
   double best = 1e9;
 };
 
@@ -177,6 +179,116 @@ void depthwise(const kernels::KernelTable& k, const Layer& l, int rounds) {
   std::printf("\n");
 }
 
+struct Map {
+  const char* name;
+  std::size_t channels, pixels;
+};
+constexpr Map kMaps[] = {{"3@224x224", 3, 224 * 224},   {"3@480x640", 3, 480 * 640},
+                         {"24@120x160", 24, 120 * 160}, {"96@60x80", 96, 60 * 80},
+                         {"32@112x112", 32, 112 * 112}, {"960@7x7", 960, 49}};
+
+// A map's f32 and u8 elements in either order, and one gate a channel.
+struct MapData {
+  explicit MapData(const Map& m)
+      : n(m.channels * m.pixels),
+        f(n),
+        g(n),
+        q(n, 37),
+        p(n, 11),
+        y(n),
+        table(256, 7),
+        gate(m.channels + 16) {
+    for (std::size_t i = 0; i < n; ++i) f.data[i] = static_cast<float>(i % 251) * 0.013f;
+    for (std::size_t c = 0; c < m.channels; ++c) gate.data[c] = 0.5f;
+  }
+  std::size_t n;
+  Array<float> f, g;
+  Array<std::uint8_t> q, p, y, table;
+  Array<float> gate;
+};
+
+std::vector<Entry> order_entries(const kernels::KernelTable& k, const Map& m, MapData& d) {
+  const auto turned = [&k, &m](bool last, std::size_t size, const void* x, void* y) {
+    kernels::TransposeArgs a;
+    a.plan = last ? kernels::to_channels_last(1, m.channels, m.pixels, size)
+                  : kernels::to_channels_first(1, m.channels, m.pixels, size);
+    a.x = x, a.y = y, a.end = a.plan.extent[0];
+    return [a, kernel = k.transpose] { kernel(a); };
+  };
+  kernels::QuantizeRelayoutArgs edge{1,      m.channels, m.pixels, d.f.data, d.y.data,
+                                     0.013f, 3,          0,        m.pixels};
+  return {{"quantize_relayout", [edge, kernel = k.quantize_relayout] { kernel(edge); }, 5},
+          {"u8_to_nhwc", turned(true, 1, d.q.data, d.y.data), 2},
+          {"u8_to_nchw", turned(false, 1, d.q.data, d.y.data), 2},
+          {"f32_to_nhwc", turned(true, 4, d.f.data, d.g.data), 8},
+          {"f32_to_nchw", turned(false, 4, d.f.data, d.g.data), 8}};
+}
+
+// Two dense operands, or the second one value a channel of a channels-last map.
+kernels::BinaryU8Args u8_args(const Map& m, MapData& d, bool gate) {
+  kernels::BinaryU8Args a;
+  a.kind = gate ? kernels::BinaryU8Kind::mul : kernels::BinaryU8Kind::add;
+  a.rank = 2, a.shape[0] = m.pixels, a.shape[1] = m.channels;
+  a.a_stride[0] = static_cast<std::ptrdiff_t>(m.channels), a.a_stride[1] = a.b_stride[1] = 1;
+  a.b_stride[0] = gate ? 0 : a.a_stride[0];
+  a.a = d.q.data, a.b = d.p.data, a.y = d.y.data;
+  a.m_a = 0.4f, a.m_b = 0.3f, a.end = d.n;
+  return a;
+}
+
+// gate: mul by one value a channel; else add of two maps. u8: the first operand and the result.
+kernels::BinaryArgs real_args(const Map& m, MapData& d, bool gate, bool u8) {
+  kernels::BinaryArgs a;
+  a.kind = gate ? kernels::BinaryKind::mul : kernels::BinaryKind::add;
+  a.rank = 2, a.shape[0] = m.pixels, a.shape[1] = m.channels;
+  a.a.stride[0] = static_cast<std::ptrdiff_t>(m.channels), a.a.stride[1] = a.b.stride[1] = 1;
+  a.b.stride[0] = gate ? 0 : a.a.stride[0];
+  a.a.f32 = u8 ? nullptr : d.f.data;
+  a.a.u8 = u8 ? d.q.data : nullptr;
+  a.b.f32 = gate ? d.gate.data : d.f.data;
+  a.y = u8 ? nullptr : d.g.data;
+  a.q = u8 ? d.y.data : nullptr;
+  a.q_scale = 0.05f, a.a.scale = 0.03f, a.end = d.n;
+  return a;
+}
+
+std::vector<Entry> map_entries(const kernels::KernelTable& k, const Map& m, MapData& d) {
+  kernels::AffineArgs affine{m.pixels, m.channels, 1, d.f.data, d.gate.data, d.gate.data};
+  affine.q = d.y.data, affine.q_scale = 0.05f;
+  kernels::AveragePoolU8Args average;
+  average.channels = m.channels, average.x = d.q.data, average.line_end = 1;
+  average.window.axis[2].in = average.window.axis[2].kernel = static_cast<std::int64_t>(m.pixels);
+  average.output_kind = kernels::OutputKind::f32;
+  average.y = d.g.data, average.multipliers = d.f.data;
+  kernels::GlobalAverageF32Args global{1, m.pixels, m.channels, d.f.data, d.g.data, 0, m.channels};
+  kernels::MapU8Args table{d.n, d.q.data, d.y.data, d.table.data};
+  const auto u8_add = u8_args(m, d, false), u8_gate = u8_args(m, d, true);
+  const auto add = real_args(m, d, false, false), gate = real_args(m, d, true, false),
+             gate_u8 = real_args(m, d, true, true);
+  return {{"u8_add", [=, f = k.binary_u8] { f(u8_add); }, 3},
+          {"u8_gate", [=, f = k.binary_u8] { f(u8_gate); }, 2},
+          {"u8_f32gate", [=, f = k.binary] { f(gate_u8); }, 2},
+          {"f32_gate", [=, f = k.binary] { f(gate); }, 8},
+          {"f32_add", [=, f = k.binary] { f(add); }, 12},
+          {"affine_u8", [=, f = k.affine] { f(affine); }, 5},
+          {"average_u8", [=, f = k.average_pool_u8] { f(average); }, 1},
+          {"average_f32", [=, f = k.global_average_f32] { f(global); }, 4},
+          {"map_u8", [=, f = k.map_u8] { f(table); }, 2}};
+}
+
+void maps(const kernels::KernelTable& k, const Map& m, int rounds) {
+  MapData d(m);
+  for (auto* make : {&order_entries, &map_entries}) {
+    std::vector<Entry> entries = make(k, m, d);
+    race(entries, rounds);
+    std::printf("%-11s", m.name);
+    for (const Entry& e : entries)
+      std::printf("  %s %.1f us %.1f GB/s", e.name.c_str(), e.best * 1e6,
+                  e.bytes * static_cast<double>(d.n) * 1e-9 / e.best);
+    std::printf("\n");
+  }
+}
+
 }  // namespace
 }  // namespace fold8::bench
 
@@ -192,4 +304,7 @@ int main(int argc, char** argv) {
   for (const auto& layer : fold8::bench::kLayers)
     if (std::string(layer.name).find(filter) != std::string::npos)
       fold8::bench::depthwise(*(*chosen)->kernels, layer, rounds);
+  for (const auto& map : fold8::bench::kMaps)
+    if (std::string(map.name).find(filter) != std::string::npos)
+      fold8::bench::maps(*(*chosen)->kernels, map, rounds);
 }

@@ -2,6 +2,7 @@
 
 #include "runtime/kernels/activation_simd.h"
 #include "runtime/kernels/binary.h"
+#include "runtime/kernels/binary_repeat_simd.h"
 #include "runtime/kernels/broadcast.h"
 #include "runtime/kernels/unary_simd.h"
 
@@ -96,12 +97,50 @@ FOLD8_INLINE V16<Arch> combine(V16<Arch> p, V16<Arch> q, int n) {
   return p;
 }
 
+// b: `period` values repeated along a.
+template <class Arch, BinaryKind kind>
+void binary_repeated(const BinaryArgs& args, const Broadcast& plan, std::size_t period) {
+  using V = V16<Arch>;
+  const StoreF32U8<Arch> write(args.y, args.q, args.q_scale, args.q_zero_point);
+  const I16<Arch> zero(args.a.zero_point);
+  const V scale(args.a.scale);
+  for_rows<Arch>(
+      plan, args.begin, args.end,
+      [&](std::size_t at, std::size_t n, std::ptrdiff_t a_at, std::ptrdiff_t b_at) {
+        const BinaryOperand& b = args.b;
+        Repeated<Arch> gate(period, [&](std::size_t i) {
+          const auto k = b_at + static_cast<std::ptrdiff_t>(i);
+          return b.f32 != nullptr ? b.f32[k] : static_cast<float>(b.u8[k] - b.zero_point) * b.scale;
+        });
+        gate.start(at % period);
+        const auto run = [&](auto&& a) FOLD8_INLINE_LAMBDA {
+          for_steps<Arch>(n, [&](std::size_t j, auto m) FOLD8_INLINE_LAMBDA {
+            const V t = combine<kind, Arch>(a(j, m), gate.next(), count(m));
+            write(at + j, m, finish<Arch>(args.activation, args.act_a, args.act_b, t));
+          });
+        };
+        if (args.a.f32 != nullptr)
+          run([&](std::size_t j, auto m)
+                  FOLD8_INLINE_LAMBDA { return load<Arch>(args.a.f32 + a_at + j, m); });
+        else
+          run([&](std::size_t j, auto m) FOLD8_INLINE_LAMBDA {
+            return Lanes<V>::to_float(load_u8<Arch>(args.a.u8 + a_at + j, m) - zero) * scale;
+          });
+      });
+}
+
 template <class Arch, BinaryKind kind>
 inline void binary_run(const BinaryArgs& args, const Broadcast& plan) {
+  Broadcast merged;
+  if (repeats<Arch>(plan, merged))
+    return binary_repeated<Arch, kind>(args, merged, plan.shape[plan.rank - 1]);
   const std::ptrdiff_t sa = plan.a_stride[plan.rank - 1], sb = plan.b_stride[plan.rank - 1];
   const bool plain = args.a.f32 != nullptr && args.b.f32 != nullptr &&
                      args.activation == Activation::none && args.q == nullptr && sa + sb <= 2 &&
                      sa >= 0 && sa <= 1 && sb >= 0;
+  const StoreF32U8<Arch> write(args.y, args.q, args.q_scale, args.q_zero_point);
+  const I16<Arch> zero(args.a.zero_point);
+  const V16<Arch> scale(args.a.scale);
   for_rows<Arch>(
       plan, args.begin, args.end,
       [&](std::size_t at, std::size_t n, std::ptrdiff_t a_at, std::ptrdiff_t b_at) {
@@ -120,9 +159,6 @@ inline void binary_run(const BinaryArgs& args, const Broadcast& plan) {
         } else if (args.a.u8 != nullptr && args.b.f32 != nullptr && sa == 1 && sb == 1 &&
                    args.y == nullptr) {
           // A quantized map times the f32 gate of a squeeze-excitation block.
-          const StoreF32U8<Arch> write(nullptr, args.q, args.q_scale, args.q_zero_point);
-          const I16<Arch> zero(args.a.zero_point);
-          const V16<Arch> scale(args.a.scale);
           const std::uint8_t* codes = args.a.u8 + a_at;
           for_steps<Arch>(n, [&](std::size_t j, auto m) {
             const V16<Arch> p =
@@ -131,7 +167,6 @@ inline void binary_run(const BinaryArgs& args, const Broadcast& plan) {
             write(at + j, m, finish<Arch>(args.activation, args.act_a, args.act_b, t));
           });
         } else {
-          const StoreF32U8<Arch> write(args.y, args.q, args.q_scale, args.q_zero_point);
           for_steps<Arch>(n, [&](std::size_t j, auto m) {
             const auto step = static_cast<std::ptrdiff_t>(j);
             const V16<Arch> t =
@@ -143,8 +178,20 @@ inline void binary_run(const BinaryArgs& args, const Broadcast& plan) {
       });
 }
 
+// A gate stands second.
 template <class Arch>
-void binary(const BinaryArgs& args) {
+BinaryArgs gate_second(const BinaryArgs& args) {
+  BinaryArgs turned = args;
+  const bool commutes = args.kind == BinaryKind::add || args.kind == BinaryKind::mul;
+  const Broadcast plan = collapse(args.rank, args.shape, args.b.stride, args.a.stride);
+  Broadcast merged;
+  if (commutes && repeats<Arch>(plan, merged)) turned.a = args.b, turned.b = args.a;
+  return turned;
+}
+
+template <class Arch>
+void binary(const BinaryArgs& given) {
+  const BinaryArgs args = gate_second<Arch>(given);
   const Broadcast plan = collapse(args.rank, args.shape, args.a.stride, args.b.stride);
   switch (args.kind) {
     case BinaryKind::add:
@@ -168,6 +215,13 @@ void binary(const BinaryArgs& args) {
   }
 }
 
+// r of binary_u8 from the two operands without their zero points.
+template <class Arch, BinaryU8Kind kind>
+FOLD8_INLINE V16<Arch> combine_u8(V16<Arch> p, V16<Arch> q, V16<Arch> m_a, V16<Arch> m_b) {
+  if constexpr (kind == BinaryU8Kind::add) return Lanes<V16<Arch>>::fma(p, m_a, q * m_b);
+  return (p * q) * m_a;  // the product of two codes is exact in f32
+}
+
 template <class Arch, BinaryU8Kind kind>
 inline void binary_u8_run(const BinaryU8Args& args) {
   using V = V16<Arch>;
@@ -181,47 +235,47 @@ inline void binary_u8_run(const BinaryU8Args& args) {
   const V lowest = round.lo;
   round.lo = L::max(lowest, V(args.lo));
   round.hi = L::max(lowest, L::min(round.hi, V(args.hi)));
-  for_rows<Arch>(
-      plan, args.begin, args.end,
-      [&](std::size_t at, std::size_t n, std::ptrdiff_t a_at, std::ptrdiff_t b_at) {
-        for_steps<Arch>(n, [&](std::size_t j, auto m) FOLD8_INLINE_LAMBDA {
-          const auto step = static_cast<std::ptrdiff_t>(j);
-          const V p = L::to_float(load_step<Arch>(args.a + a_at + step * sa, sa, m) - za);
-          const V q = L::to_float(load_step<Arch>(args.b + b_at + step * sb, sb, m) - zb);
-          V r;
-          if constexpr (kind == BinaryU8Kind::add)
-            r = L::fma(p, m_a, q * m_b);
-          else
-            r = (p * q) * m_a;  // the product of two codes is exact in f32
-          store_u8<Arch>(args.y + at + j, m, round(r));
-        });
-      });
+  const auto run = [&](std::uint8_t* y, std::size_t n, auto&& a, auto&& b) FOLD8_INLINE_LAMBDA {
+    for_steps<Arch>(n, [&](std::size_t j, auto m) FOLD8_INLINE_LAMBDA {
+      store_u8<Arch>(y + j, m, round(combine_u8<Arch, kind>(a(j, m), b(j, m), m_a, m_b)));
+    });
+  };
+  const auto dense = [&](const std::uint8_t* p, const I16<Arch>& zero) {
+    return [p, zero](std::size_t j, auto m)
+               FOLD8_INLINE_LAMBDA { return L::to_float(load_u8<Arch>(p + j, m) - zero); };
+  };
+  const auto strided = [&](const std::uint8_t* p, std::ptrdiff_t step, const I16<Arch>& zero) {
+    return [p, step, zero](std::size_t j, auto m) FOLD8_INLINE_LAMBDA {
+      return L::to_float(load_step<Arch>(p + static_cast<std::ptrdiff_t>(j) * step, step, m) -
+                         zero);
+    };
+  };
+  Broadcast merged;
+  const bool repeated = repeats<Arch>(plan, merged);
+  const std::size_t period = plan.shape[plan.rank - 1];
+  for_rows<Arch>(repeated ? merged : plan, args.begin, args.end,
+                 [&](std::size_t at, std::size_t n, std::ptrdiff_t a_at, std::ptrdiff_t b_at) {
+                   const std::uint8_t *a = args.a + a_at, *b = args.b + b_at;
+                   std::uint8_t* y = args.y + at;
+                   if (repeated) {
+                     Repeated<Arch> gate(period, [&](std::size_t i) {
+                       return static_cast<float>(b[i] - args.b_zero_point);
+                     });
+                     gate.start(at % period);
+                     run(y, n, dense(a, za),
+                         [&](std::size_t, auto) FOLD8_INLINE_LAMBDA { return gate.next(); });
+                   } else if (sa == 1 && sb == 1) {
+                     run(y, n, dense(a, za), dense(b, zb));
+                   } else {
+                     run(y, n, strided(a, sa, za), strided(b, sb, zb));
+                   }
+                 });
 }
 
 template <class Arch>
 void binary_u8(const BinaryU8Args& args) {
   if (args.kind == BinaryU8Kind::add) return binary_u8_run<Arch, BinaryU8Kind::add>(args);
   binary_u8_run<Arch, BinaryU8Kind::mul>(args);
-}
-
-template <class Arch>
-void affine(const AffineArgs& args) {
-  using V = V16<Arch>;
-  const StoreF32U8<Arch> write(args.y, args.q, args.q_scale, args.q_zero_point);
-  const bool last = args.inner == 1;
-  const std::size_t rows = last ? args.outer : args.outer * args.channels;
-  const std::size_t cols = last ? args.channels : args.inner;
-  for (std::size_t i = 0; i < rows; ++i) {
-    const std::size_t c = last ? 0 : i % args.channels;
-    for_steps<Arch>(cols, [&](std::size_t j, auto n) {
-      const V x = load<Arch>(args.x + i * cols + j, n);
-      const V m = last ? load<Arch>(args.m + j, n) : V(args.m[c]);
-      V shift(0.0f);
-      if (args.b != nullptr) shift = last ? load<Arch>(args.b + j, n) : V(args.b[c]);
-      const V t = Lanes<V>::fma(x, m, shift);
-      write(i * cols + j, n, finish<Arch>(args.activation, args.act_a, args.act_b, t));
-    });
-  }
 }
 
 }  // namespace fold8::kernels::simd

@@ -108,42 +108,6 @@ void max_pool_f32(const MaxPoolArgs<float>& args) {
     }
 }
 
-// Channels [c, c + cols) of one output, cols <= 32.
-template <class Arch>
-inline void max_output_u8(const PoolTaps& taps, const std::uint8_t* x, std::size_t cols,
-                          std::uint8_t* y) {
-  if (cols == 32) {
-    __m256i best = _mm256_setzero_si256();
-    for_taps<Arch>(
-        taps, x, [&](const std::uint8_t* p) __attribute__((always_inline)) {
-          best = _mm256_max_epu8(best, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
-        });
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(y), best);
-    return;
-  }
-  std::uint8_t best[32] = {};
-  for_taps<Arch>(
-      taps, x, [&](const std::uint8_t* p) __attribute__((always_inline)) {
-        for (std::size_t c = 0; c < cols; ++c) best[c] = best[c] > p[c] ? best[c] : p[c];
-      });
-  for (std::size_t c = 0; c < cols; ++c) y[c] = best[c];
-}
-
-template <class Arch>
-void max_pool_u8(const MaxPoolArgs<std::uint8_t>& args) {
-  const std::size_t channels = args.channels;
-  const PoolGeometry<Arch> geometry{args.window, static_cast<std::int64_t>(channels)};
-  const std::size_t width = static_cast<std::size_t>(args.window.axis[2].out);
-  for (std::size_t line = args.line_begin; line < args.line_end; ++line)
-    for (std::size_t o = 0; o < width; ++o) {
-      const PoolTaps taps =
-          geometry.taps(static_cast<std::int64_t>(line), static_cast<std::int64_t>(o));
-      std::uint8_t* const y = args.y + (line * width + o) * channels;
-      for (std::size_t c = 0; c < channels; c += 32)
-        max_output_u8<Arch>(taps, args.x + c, channels - c < 32 ? channels - c : 32, y + c);
-    }
-}
-
 template <class Arch>
 void average_pool_f32(const AveragePoolF32Args& args) {
   using batch = typename Arch::f32;
@@ -174,59 +138,6 @@ void average_pool_f32(const AveragePoolF32Args& args) {
     }
 }
 
-inline constexpr std::size_t kPoolChannelsU8 = 256;  // summed at once
-
-// Sum is wide enough for 255 * inside. Channels [c0, c0 + cols) of one output.
-template <class Arch, class Sum>
-void average_output_u8(const AveragePoolU8Args& args, const PoolTaps& taps, std::size_t at,
-                       std::size_t c0, std::size_t cols) {
-  using batch = typename Arch::f32;
-  using Io = VectorIo<batch>;
-  alignas(64) Sum sum[kPoolChannelsU8];
-  alignas(64) float r[kPoolChannelsU8];
-  for (std::size_t c = 0; c < cols; ++c) sum[c] = 0;
-  for_taps<Arch>(
-      taps, args.x + c0, [&](const std::uint8_t* p) __attribute__((always_inline)) {
-        for (std::size_t c = 0; c < cols; ++c) sum[c] += p[c];
-      });
-  const std::int64_t count = args.count_include_pad ? taps.with_pads : taps.inside;
-  const Sum zeros = static_cast<Sum>(taps.inside * args.x_zero_point);
-  const float m = count == 0 ? 0.0f : args.multipliers[count];
-  for (std::size_t c = 0; c < cols; ++c)
-    r[c] = static_cast<float>(static_cast<Sum>(sum[c] - zeros)) * m;
-  if (args.output_kind == OutputKind::f32) {
-    std::memcpy(static_cast<float*>(args.y) + at + c0, r, cols * sizeof(float));
-    return;
-  }
-  const std::int32_t z = args.y_zero_point;
-  for (std::size_t c = 0; c < cols; c += batch::size) {
-    const batch v =
-        Io::clamp(batch::load_aligned(r + c), static_cast<float>(-z), static_cast<float>(255 - z));
-    Io::store_bytes(static_cast<std::uint8_t*>(args.y) + at + c0 + c, Io::add(Io::round(v), z),
-                    cols - c);
-  }
-}
-
-template <class Arch>
-void average_pool_u8(const AveragePoolU8Args& args) {
-  const PoolGeometry<Arch> geometry{args.window, static_cast<std::int64_t>(args.channels)};
-  const std::int64_t width = args.window.axis[2].out;
-  for (std::size_t line = args.line_begin; line < args.line_end; ++line)
-    for (std::int64_t o = 0; o < width; ++o) {
-      const PoolTaps taps = geometry.taps(static_cast<std::int64_t>(line), o);
-      const std::size_t at =
-          (line * static_cast<std::size_t>(width) + static_cast<std::size_t>(o)) * args.channels;
-      for (std::size_t c = 0; c < args.channels; c += kPoolChannelsU8) {
-        const std::size_t cols =
-            args.channels - c < kPoolChannelsU8 ? args.channels - c : kPoolChannelsU8;
-        if (taps.inside <= INT32_MAX / 255)
-          average_output_u8<Arch, std::int32_t>(args, taps, at, c, cols);
-        else
-          average_output_u8<Arch, std::int64_t>(args, taps, at, c, cols);
-      }
-    }
-}
-
 // Eight rows of `positions` adjacent floats, each summed in its own lane.
 template <class Arch>
 void sum_eight_rows(const float* x, std::size_t positions, float* sums) {
@@ -242,10 +153,29 @@ void sum_eight_rows(const float* x, std::size_t positions, float* sums) {
     for (std::size_t i = 0; i < 8; ++i) sums[i] += x[i * positions + p];
 }
 
-template <class Arch>
-void global_average_f32(const GlobalAverageF32Args& args) {
+// kVectors vectors of channels, `last` of the last one.
+template <class Arch, int kVectors>
+void average_columns(const GlobalAverageF32Args& args, const float* x, std::size_t last, float* y) {
   using batch = typename Arch::f32;
   using Io = VectorIo<batch>;
+  constexpr std::size_t kWhole = (kVectors - 1) * batch::size;
+  batch sum[kVectors];
+  for (batch& s : sum) s = batch(0.0f);
+  for (std::size_t p = 0; p < args.positions; ++p, x += args.channels) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors - 1; ++v)
+      sum[v] = sum[v] + batch::load_unaligned(x + static_cast<std::size_t>(v) * batch::size);
+    sum[kVectors - 1] = sum[kVectors - 1] + Io::load(x + kWhole, last);
+  }
+  const batch count(static_cast<float>(args.positions));
+  for (int v = 0; v < kVectors - 1; ++v)
+    (sum[v] / count).store_unaligned(y + static_cast<std::size_t>(v) * batch::size);
+  Io::store(y + kWhole, sum[kVectors - 1] / count, last);
+}
+
+template <class Arch>
+void global_average_f32(const GlobalAverageF32Args& args) {
+  constexpr std::size_t kLanes = Arch::f32::size;
   const float count = static_cast<float>(args.positions);
   for (std::size_t i = args.begin; i < args.end;) {
     const std::size_t o = i / args.channels, c = i % args.channels;
@@ -257,11 +187,17 @@ void global_average_f32(const GlobalAverageF32Args& args) {
       for (std::size_t r = 0; r < 8; ++r) args.y[i + r] = sums[r] / count;
     } else {
       done = args.channels - c < args.end - i ? args.channels - c : args.end - i;
-      if (done > batch::size) done = batch::size;
-      batch sum(0.0f);
-      for (std::size_t p = 0; p < args.positions; ++p)
-        sum = sum + Io::load(x + p * args.channels, done);
-      Io::store(args.y + i, sum / batch(count), done);
+      if (done > 4 * kLanes) done = 4 * kLanes;
+      const std::size_t vectors = (done + kLanes - 1) / kLanes,
+                        last = done - (vectors - 1) * kLanes;
+      if (vectors == 4)
+        average_columns<Arch, 4>(args, x, last, args.y + i);
+      else if (vectors == 3)
+        average_columns<Arch, 3>(args, x, last, args.y + i);
+      else if (vectors == 2)
+        average_columns<Arch, 2>(args, x, last, args.y + i);
+      else
+        average_columns<Arch, 1>(args, x, last, args.y + i);
     }
     i += done;
   }

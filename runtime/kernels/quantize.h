@@ -24,6 +24,18 @@ struct QuantizeArgs {
 };
 using quantize_fn = void(const QuantizeArgs& args);
 
+// quantize per tensor to u8 and another order at once: x [batch, channels, pixels], q [batch,
+// pixels, channels]. Only pixels [begin, end) of batch * pixels are computed.
+struct QuantizeRelayoutArgs {
+  std::size_t batch = 1, channels = 1, pixels = 0;
+  const float* x = nullptr;
+  std::uint8_t* q = nullptr;
+  float scale = 1;
+  std::int32_t zero_point = 0;
+  std::size_t begin = 0, end = 0;
+};
+using quantize_relayout_fn = void(const QuantizeRelayoutArgs& args);
+
 struct DequantizeArgs {
   QType type = QType::u8;
   std::size_t outer = 1, channels = 1, inner = 0;
@@ -75,6 +87,7 @@ using requantize_fn = void(const RequantizeArgs& args);
 
 namespace reference {
 quantize_fn quantize;
+quantize_relayout_fn quantize_relayout;
 dequantize_fn dequantize;
 quantize_rows_fn quantize_rows;
 map_u8_fn map_u8;

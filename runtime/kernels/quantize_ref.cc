@@ -16,6 +16,15 @@ void quantize(const QuantizeArgs& args) {
   }
 }
 
+void quantize_relayout(const QuantizeRelayoutArgs& args) {
+  for (std::size_t i = args.begin; i < args.end; ++i)
+    for (std::size_t c = 0; c < args.channels; ++c) {
+      const std::size_t from =
+          (i / args.pixels * args.channels + c) * args.pixels + i % args.pixels;
+      args.q[i * args.channels + c] = quantize_u8(args.x[from], args.scale, args.zero_point);
+    }
+}
+
 void dequantize(const DequantizeArgs& args) {
   for (std::size_t i = 0; i < args.outer * args.channels * args.inner; ++i) {
     const std::size_t c = i / args.inner % args.channels;

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "runtime/kernels/quantize.h"
+#include "runtime/kernels/quantize_quotient_simd.h"
 #include "runtime/kernels/unary_simd.h"
 
 namespace fold8::kernels::simd {
@@ -17,11 +18,10 @@ void quantize(const QuantizeArgs& args) {
     const std::size_t at = i * cols;
     if (!last) {
       const std::size_t c = i % args.channels;
-      const V s(args.scales[c]);
-      const RoundClamped<Arch> round(args.zero_points != nullptr ? args.zero_points[c] : 0, lowest,
-                                     highest);
+      const RoundQuotient<Arch> codes(
+          args.scales[c], args.zero_points != nullptr ? args.zero_points[c] : 0, lowest, highest);
       for_steps<Arch>(cols, [&](std::size_t j, auto n) {
-        store_u8<Arch>(q + at + j, n, round(load<Arch>(args.x + at + j, n) / s));
+        store_u8<Arch>(q + at + j, n, codes(load<Arch>(args.x + at + j, n)));
       });
       continue;
     }
@@ -102,7 +102,6 @@ template <class Arch>
 void quantize_rows(const QuantizeRowsArgs& args) {
   const std::size_t x_stride = args.x_stride != 0 ? args.x_stride : args.cols;
   const std::size_t q_stride = args.q_stride != 0 ? args.q_stride : args.cols;
-  const RoundClamped<Arch> round(128, 1, 255);
   for (std::size_t i = 0; i < args.rows; ++i) {
     const float* x = args.x + i * x_stride;
     std::uint8_t* q = args.q + i * q_stride;
@@ -111,19 +110,54 @@ void quantize_rows(const QuantizeRowsArgs& args) {
       largest = Memory16<Arch>::max(largest, magnitude_bits<Arch>(load<Arch>(x + j, n)));
     });
     const float s = row_scale_of<Arch>(largest);
-    const V16<Arch> scale(s);
+    const RoundQuotient<Arch> codes(s, 128, 1, 255);
     for_steps<Arch>(args.cols, [&](std::size_t j, auto n) {
-      store_u8<Arch>(q + j, n, round(load<Arch>(x + j, n) / scale));
+      store_u8<Arch>(q + j, n, codes(load<Arch>(x + j, n)));
     });
     args.scales[i] = s;
   }
 }
+
+#ifdef __AVX512BW__
+// The table as 128 words in four registers; 64 codes at a time, the even ones and the odd ones.
+template <class Arch>
+class MapWords {
+ public:
+  explicit MapWords(const std::uint8_t* table) {
+    for (int i = 0; i < 4; ++i) part_[i] = _mm512_loadu_si512(table + 64 * i);
+  }
+  __m512i operator()(__m512i x) const {
+    const __m512i bytes = _mm512_set1_epi16(255);
+    const __m512i even = word(_mm512_and_si512(x, bytes)), odd = word(_mm512_srli_epi16(x, 8));
+    return _mm512_or_si512(_mm512_and_si512(even, bytes), _mm512_slli_epi16(odd, 8));
+  }
+
+ private:
+  // Words 0 .. 255 to their entries, in the low byte.
+  __m512i word(__m512i code) const {
+    const __m512i at = _mm512_srli_epi16(code, 1);
+    const __m512i low = _mm512_permutex2var_epi16(part_[0], at, part_[1]);
+    const __m512i high = _mm512_permutex2var_epi16(part_[2], at, part_[3]);
+    const __m512i both =
+        _mm512_mask_blend_epi16(_mm512_test_epi16_mask(code, _mm512_set1_epi16(128)), low, high);
+    const __m512i odd = _mm512_slli_epi16(_mm512_and_si512(code, _mm512_set1_epi16(1)), 3);
+    return _mm512_srlv_epi16(both, odd);
+  }
+  __m512i part_[4];
+};
+#endif
 
 template <class Arch>
 void map_u8(const MapU8Args& args) {
   const std::uint8_t *x = args.x, *table = args.table;
   std::uint8_t* y = args.y;
   std::size_t i = 0;
+#ifdef __AVX512BW__
+  if (args.n >= 64) {
+    const MapWords<Arch> map(table);
+    for (; i + 64 <= args.n; i += 64) _mm512_storeu_si512(y + i, map(_mm512_loadu_si512(x + i)));
+  }
+#endif
   for (; i + 4 <= args.n; i += 4) {
     const std::uint8_t a = table[x[i]], b = table[x[i + 1]], c = table[x[i + 2]],
                        d = table[x[i + 3]];

@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "runtime/kernels/arch.h"
+#include "runtime/kernels/vec16_simd.h"
 
 namespace fold8::kernels::simd {
 
@@ -79,10 +79,37 @@ template <class Arch, class T, std::size_t kRows>
 struct TransposeByInterleaving {
   static constexpr std::size_t kSide = kRows;
   static void run(const T* x, std::size_t x_stride, T* y, std::size_t y_stride) {
-    __m128i a[kRows], b[kRows];
+    __m128i a[kRows];
 #pragma GCC unroll 16
     for (std::size_t i = 0; i < kRows; ++i)
       a[i] = _mm_loadu_si128(reinterpret_cast<const __m128i*>(x + i * x_stride));
+    rounds(a);
+#pragma GCC unroll 16
+    for (std::size_t i = 0; i < kRows; ++i)
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(y + i * y_stride), a[i]);
+  }
+  // i < cols, j < rows only.
+  static void run_part(const T* x, std::size_t x_stride, T* y, std::size_t y_stride,
+                       std::size_t rows, std::size_t cols) {
+    using M = Memory16<Arch>;
+    constexpr int kSize = static_cast<int>(sizeof(T));
+    __m128i a[kRows];
+    for (std::size_t i = 0; i < kRows; ++i)
+      a[i] = i >= cols       ? _mm_setzero_si128()
+             : rows == kRows ? M::load_bytes(x + i * x_stride)
+                             : M::load_bytes(x + i * x_stride, static_cast<int>(rows) * kSize);
+    rounds(a);
+    for (std::size_t i = 0; i < rows; ++i) {
+      if (cols == kRows)
+        M::store_bytes(y + i * y_stride, a[i]);
+      else
+        M::store_bytes(y + i * y_stride, static_cast<int>(cols) * kSize, a[i]);
+    }
+  }
+
+ private:
+  [[gnu::always_inline]] static void rounds(__m128i (&a)[kRows]) {
+    __m128i b[kRows];
 #pragma GCC unroll 4
     for (std::size_t round = 1; round < kRows; round *= 2) {
 #pragma GCC unroll 16
@@ -93,12 +120,7 @@ struct TransposeByInterleaving {
 #pragma GCC unroll 16
       for (std::size_t i = 0; i < kRows; ++i) a[i] = b[i];
     }
-#pragma GCC unroll 16
-    for (std::size_t i = 0; i < kRows; ++i)
-      _mm_storeu_si128(reinterpret_cast<__m128i*>(y + i * y_stride), a[i]);
   }
-
- private:
   static __m128i low(__m128i a, __m128i b) {
     return sizeof(T) == 1 ? _mm_unpacklo_epi8(a, b) : _mm_unpacklo_epi16(a, b);
   }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "runtime/kernels/quantize_quotient_simd.h"
 #include "runtime/kernels/scalar_functions.h"
 #include "runtime/kernels/unary_generic.h"
 #include "runtime/kernels/vec16_simd.h"
@@ -11,14 +12,13 @@ template <class Arch>
 struct StoreF32U8 {
   float* y;
   std::uint8_t* q;
-  V16<Arch> scale;
-  RoundClamped<Arch> round;
+  RoundQuotient<Arch> codes;
   StoreF32U8(float* y_, std::uint8_t* q_, float q_scale, std::int32_t q_zero_point)
-      : y(y_), q(q_), scale(q_scale), round(q_zero_point, 0, 255) {}
+      : y(y_), q(q_), codes(q_scale, q_zero_point, 0, 255) {}
   template <class N>
   FOLD8_INLINE void operator()(std::size_t j, N n, V16<Arch> t) const {
     if (y != nullptr) store<Arch>(y + j, n, t);
-    if (q != nullptr) store_u8<Arch>(q + j, n, round(t / scale));
+    if (q != nullptr) store_u8<Arch>(q + j, n, codes(t));
   }
 };
 

@@ -40,8 +40,41 @@ void copy_line_bytes(std::int64_t n, const std::byte* src, std::int64_t s, std::
   }
 }
 
+// n rows of `bytes` bytes, kPiece <= bytes <= 2 * kPiece: two moves each, which may overlap.
+template <std::size_t kPiece>
+void copy_short_rows(std::int64_t n, std::size_t bytes, const std::byte* src, std::int64_t s,
+                     std::byte* dst, std::int64_t d) {
+  for (; n > 0; --n, src += s, dst += d) {
+    std::byte head[kPiece], tail[kPiece];
+    std::memcpy(head, src, kPiece);
+    std::memcpy(tail, src + bytes - kPiece, kPiece);
+    std::memcpy(dst, head, kPiece);
+    std::memcpy(dst + bytes - kPiece, tail, kPiece);
+  }
+}
+
+// Rows of neighbouring elements, distances in bytes. False: not so short.
+bool copy_rows(std::int64_t n, std::size_t bytes, const std::byte* src, std::int64_t s,
+               std::byte* dst, std::int64_t d) {
+  if (bytes < 4 || bytes > 64) return false;
+  if (bytes > 32)
+    copy_short_rows<32>(n, bytes, src, s, dst, d);
+  else if (bytes > 16)
+    copy_short_rows<16>(n, bytes, src, s, dst, d);
+  else if (bytes > 8)
+    copy_short_rows<8>(n, bytes, src, s, dst, d);
+  else
+    copy_short_rows<4>(n, bytes, src, s, dst, d);
+  return true;
+}
+
 void copy_axes(const CopyPlan& p, int axis, const std::byte* src, std::byte* dst) {
   const auto size = static_cast<std::int64_t>(p.element);
+  const int last = p.rank - 1;
+  if (axis + 2 == p.rank && p.src[last] == 1 && p.dst[last] == 1 &&
+      copy_rows(p.extent[axis], static_cast<std::size_t>(p.extent[last]) * p.element, src,
+                p.src[axis] * size, dst, p.dst[axis] * size))
+    return;
   if (axis == p.rank - 1)
     return copy_line_bytes(p.extent[axis], src, p.src[axis], dst, p.dst[axis], p.element);
   for (std::int64_t i = 0; i < p.extent[axis]; ++i)

@@ -113,9 +113,35 @@ TEST_P(PoolTest, U8GivesTheBitsOfTheReference) {
   }
 }
 
+// More positions than 16-bit sums of codes can hold.
+TEST_P(PoolTest, LargeWindowsOfCodesGiveTheBitsOfTheReference) {
+  SeededRng rng;
+  for (std::size_t channels : {1, 3, 8, 15, 16, 24, 64, 70, 100, 300})
+    for (std::int64_t extent : {16, 17, 23}) {
+      Case c;
+      c.channels = channels;
+      c.window.axis[1] = c.window.axis[2] = {.in = extent, .out = 1, .kernel = extent};
+      c.x_size = channels * static_cast<std::size_t>(extent * extent);
+      c.y_size = channels;
+      c.lines = 1;
+      GuardedBuffer<std::uint8_t> x(c.x_size);
+      rng.fill_integers(x.span(), rng.integer(0, 1) ? 250 : 0, 255);
+      std::vector<float> multipliers(c.x_size + 1, 0.7f / static_cast<float>(extent * extent));
+      AveragePoolU8Args average;
+      average.x = x.data();
+      average.x_zero_point = 7;
+      average.multipliers = multipliers.data();
+      average.output_kind = OutputKind::f32;
+      compare(c, average, reference::average_pool_u8, kernels().average_pool_u8, 0.0f);
+      MaxPoolArgs<std::uint8_t> max;
+      max.x = x.data();
+      compare(c, max, reference::max_pool_u8, kernels().max_pool_u8, std::uint8_t{0});
+    }
+}
+
 TEST_P(PoolTest, GlobalAverageGivesTheBitsOfTheReference) {
   SeededRng rng;
-  for (std::size_t channels : {1, 5, 16, 40})
+  for (std::size_t channels : {1, 5, 16, 40, 70, 129})
     for (std::size_t positions : {1, 7, 8, 49}) {
       GlobalAverageF32Args args;
       args.outer = 19;

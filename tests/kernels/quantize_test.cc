@@ -76,6 +76,63 @@ TEST(Quantize, EveryTargetGivesTheReferencesBitsForEveryLayout) {
       }
 }
 
+// Quotients next to a half, where a product with the reciprocal often rounds the other way, and
+// scales from one end of the range to the other.
+TEST(Quantize, QuotientsNextToAHalfRoundAsTrueOnes) {
+  SeededRng rng;
+  std::vector<float> x(4096);
+  std::vector<std::uint8_t> want(x.size()), got(x.size());
+  for (int i = 0; i < 60; ++i) {
+    const float s =
+        std::ldexp(1 + static_cast<float>(rng.integer(0, (1 << 23) - 1)) * 0x1p-23f,
+                   static_cast<int>(i < 50 ? rng.integer(-8, 8) : rng.integer(-125, 119)));
+    const auto z = static_cast<std::int32_t>(rng.integer(0, 255));
+    for (float& v : x) {
+      v = (static_cast<float>(rng.integer(-300, 300)) + 0.5f) * s;
+      for (auto steps = rng.integer(0, 3); steps > 0; --steps)
+        v = std::nextafter(v, rng.integer(0, 1) ? INFINITY : -INFINITY);
+    }
+    QuantizeArgs q{
+        .inner = x.size(), .x = x.data(), .q = want.data(), .scales = &s, .zero_points = &z};
+    reference_table().quantize(q);
+    for_each_vector_target([&](const KernelTable& table) {
+      q.q = got.data();
+      table.quantize(q);
+      ASSERT_EQ(got, want) << "scale " << s << " zero point " << z;
+    });
+  }
+}
+
+TEST(QuantizeRelayout, EveryTargetGivesTheReferencesBits) {
+  SeededRng rng;
+  for (std::size_t channels : {1u, 2u, 3u, 4u, 5u, 16u, 19u, 40u})
+    for (std::size_t pixels : {1u, 15u, 48u, 530u}) {
+      const std::size_t n = 2 * channels * pixels;
+      GuardedBuffer<float> x(n);
+      GuardedBuffer<std::uint8_t> want(n), got(n);
+      copy_to(x, awkward_values(rng, n));
+      QuantizeRelayoutArgs q{2,
+                             channels,
+                             pixels,
+                             x.data(),
+                             want.data(),
+                             std::exp(static_cast<float>(rng.normal())),
+                             static_cast<std::int32_t>(rng.integer(0, 255)),
+                             0,
+                             2 * pixels};
+      reference_table().quantize_relayout(q);
+      for_each_vector_target([&](const KernelTable& table) {
+        q.q = got.data();
+        q.begin = 0,
+        q.end = static_cast<std::size_t>(rng.integer(0, 2 * static_cast<std::int64_t>(pixels)));
+        table.quantize_relayout(q);
+        q.begin = q.end, q.end = 2 * pixels;
+        table.quantize_relayout(q);
+        ASSERT_TRUE(std::ranges::equal(got.span(), want.span())) << channels << " x " << pixels;
+      });
+    }
+}
+
 TEST(Dequantize, AccumulatorsAreConvertedOnce) {
   const std::int32_t acc[3] = {2147483647, -2147483647 - 1, 16777217};
   const float s = 0.5f;

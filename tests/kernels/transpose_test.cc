@@ -75,6 +75,18 @@ TEST_P(TransposeTest, MatricesOfAwkwardSizes) {
         check(rng, {rows, cols}, {1, 0}, size);
 }
 
+TEST_P(TransposeTest, FewChannelsBothWays) {
+  SeededRng rng;
+  for (std::size_t size : {1, 2, 4})
+    for (std::int64_t channels = 2; channels <= 18; ++channels)
+      for (std::int64_t pixels : {1, 4, 5, 15, 16, 17, 31, 70}) {
+        check(rng, {2, channels, pixels}, {0, 2, 1}, size);
+        check(rng, {2, pixels, channels}, {0, 2, 1}, size);
+        check(rng, {channels, pixels}, {1, 0}, size);
+        check(rng, {pixels, channels}, {1, 0}, size);
+      }
+}
+
 TEST_P(TransposeTest, RandomRanks) {
   SeededRng rng;
   for (int i = 0; i < 100; ++i) {

@@ -99,6 +99,27 @@ TEST(Layouts, QuantizedChannelsLastGivesTheSameBits) {
   }
 }
 
+TEST(Layouts, ARelayoutQuantizesOnTheWay) {
+  for (const Shape& shape : {Shape{2, 3, 5, 7}, Shape{2, 21, 4, 9}, Shape{1, 4, 70},
+                             Shape{3, 1, 6, 6}, Shape{2, 5, 1, 1}}) {
+    const Evaluated x = random_f32(shape, 3, 9);
+    const auto text = [&](const char* op, const char* layout) {
+      return "x: f32" + to_string(shape) + "\n y: u8" + to_string(shape) + " @(0.1,100)" + layout +
+             " = " + op + "(x)\n return y";
+    };
+    const auto want = run_one(text("quantize", ""), {x}).as<std::uint8_t>();
+    for (const kernels::Target* t : runnable_targets())
+      for (int threads : {1, 2})
+        EXPECT_EQ(plain(run_one(text("relayout", " nhwc"), {x}, {t->kernels, threads}))
+                      .as<std::uint8_t>(),
+                  want)
+            << to_string(shape) << " " << t->name;
+  }
+  EXPECT_NE(failure("x: f32[2,3,5,7] nhwc\n y: u8[2,3,5,7] @(0.1,100) = relayout(x)\n return y",
+                    {channels_last(random_f32({2, 3, 5, 7}, 1))}),
+            "");
+}
+
 TEST(Layouts, TraitsTellPlansTheTruth) {
   const TensorType plain{DType::f32, {2, 6, 4, 4}, {}, Layout::plain},
       last{DType::f32, {2, 6, 4, 4}, {}, Layout::channels_last};

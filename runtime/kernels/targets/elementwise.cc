@@ -1,4 +1,5 @@
 // Family elementwise for one instruction set; see target.inc.
+#include "runtime/kernels/binary_affine_simd.h"
 #include "runtime/kernels/binary_simd.h"
 #include "runtime/kernels/quantize_simd.h"
 #include "runtime/kernels/unary_simd.h"
