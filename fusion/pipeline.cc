@@ -29,7 +29,9 @@ std::vector<Stage> float_pipeline() {
         &batch_norm_to_affine, &merge_affines, &affine_out_of_transposes, &drop_noop,
         &merge_movement, &merge_constants}},
       // Needs final types. Residual before activation: the activation comes after the sum.
-      {"fuse", {&fuse_matmul_scale, &fuse_matmul_transpose, &fuse_residual, &fuse_activation}},
+      {"fuse",
+       {&fuse_matmul_scale, &fuse_matmul_transpose, &fuse_residual, &fuse_activation,
+        &scale_into_activation}},
   };
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "fusion/passes/shifted_codes.h"
 #include "fusion/passes/u8_streams.h"
 #include "fusion/rewrite/index.h"
 
@@ -95,6 +96,7 @@ class Fuser {
     if (const auto* b = std::get_if<Binary>(&g_.node(p).op)) absorb_operands(p, *b);
     if (const auto* pool = std::get_if<graph::Pool>(&g_.node(p).op))
       return average_in_integers(id, p, *pool);
+    if (shift_codes(id, p)) return true;
     if (!rounds_in_its_epilogue(g_.node(p).op) || g_.node(p).outputs.size() != 1) return false;
     return round_in_producer(id, p);
   }
@@ -138,6 +140,25 @@ class Fuser {
     take_name(x, q);
     g_.value(q).rescale = g_.value(x).rescale;
     g_.value(q).rescale_axis = g_.value(x).rescale_axis;
+    return true;
+  }
+
+  // Quantize(Affine(Conv), * 1 + t): t is a whole number of steps, so the Conv writes the codes.
+  bool shift_codes(NodeId id, NodeId affine) {
+    const float t = shift_behind_layer(g_, affine);
+    const ValueId q = g_.node(id).outputs[0];
+    const auto steps = whole_steps(t, g_.type(q).quant->scale());
+    if (t == 0 || !steps) return false;
+    const NodeId layer = sole_producer(g_.node(affine).inputs[0]);
+    if (layer == kNoNode) return false;
+    edit(affine, [](Node& n) { n.dead = true; });
+    edit(layer, [&](Node& n) {
+      std::get<graph::Conv>(n.op).shift = *steps;
+      n.inside.push_back(g_.node(affine).name);
+    });
+    take_name(g_.node(id).inputs[0], q);
+    edit(id, [](Node& n) { n.dead = true; });
+    edit(layer, [&](Node& n) { n.outputs[0] = q; });
     return true;
   }
 

@@ -35,6 +35,7 @@ extern const Rewrite fold_batch_norm_forward;  // into the linear layers behind 
 extern const Rewrite fold_scale_forward;
 extern const Rewrite merge_affines;
 extern const Rewrite skip_into_gate;
+extern const Rewrite scale_into_activation;
 extern const Rewrite batch_norm_to_affine;
 extern const Rewrite
     affine_out_of_transposes;  // Transpose, Affine, Transpose back -> Affine on another axis

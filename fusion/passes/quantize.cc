@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "fusion/passes/glob.h"
+#include "fusion/passes/shifted_codes.h"
 #include "fusion/passes/u8_streams.h"
 
 namespace fold8::fusion {
@@ -201,8 +202,11 @@ class Quantizer {
     }
     const quant::Observer& seen = *options_.calibration->find(g_.value(x).name);
     warn_about(x, seen);
-    return quant::activation_params(
-        quant::choose_range(seen, options_.method, options_.percentile));
+    const QuantParams params =
+        quant::activation_params(quant::choose_range(seen, options_.method, options_.percentile));
+    const NodeId maker = producers_[static_cast<std::size_t>(x)];
+    return maker == graph::kNoNode ? params
+                                   : params_for_shift(params, shift_behind_layer(g_, maker));
   }
 
   // The operand that x is a rearrangement of, if its range is known.

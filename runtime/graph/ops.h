@@ -121,9 +121,10 @@ struct Conv {
   std::int64_t out_channels = 0;       // M, valid also when w is packed; 0 while w is plain
   Activation activation = Activation::none;
   float a = 0, b = 0;
+  std::int64_t shift = 0;              // u8 results: shift * y's scale is added behind the activation
   FOLD8_OP("conv", FOLD8_FIELD(kernel) FOLD8_FIELD(strides) FOLD8_FIELD(pads) FOLD8_FIELD(dilations) FOLD8_FIELD(group)
            FOLD8_FIELD(transposed) FOLD8_FIELD(output_padding) FOLD8_FIELD(output_shape) FOLD8_FIELD(auto_pad)
-           FOLD8_FIELD(out_channels) FOLD8_FIELD(activation) FOLD8_FIELD(a) FOLD8_FIELD(b))
+           FOLD8_FIELD(out_channels) FOLD8_FIELD(activation) FOLD8_FIELD(a) FOLD8_FIELD(b) FOLD8_FIELD(shift))
 };
 
 // ---------------------------------------------------------------------------------------------- pooling, resize

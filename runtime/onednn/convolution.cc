@@ -98,6 +98,7 @@ StepPtr make_convolution(const Library& library, const graph::Conv& op,
   const auto x_desc = activation_desc(x), y_desc = activation_desc(y);
   if (!geometry || !x_desc || !y_desc || y.shape.count() == 0 || x.shape.count() == 0)
     return nullptr;
+  if (op.shift != 0) return nullptr;
   Layer l{library, op, c, *geometry, *x_desc, *y_desc, {}, {}};
   const auto channels = static_cast<std::size_t>(y.shape.extent(1));
   dnnl::post_ops post;

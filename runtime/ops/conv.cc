@@ -182,7 +182,8 @@ Result<StepPtr> prepare_op(const graph::Conv& op, const PrepareContext& c) {
   FOLD8_TRY(const kernels::ConvShape s, conv_shape(op, x.shape, w.shape, c.out(0).shape));
   const auto columns = static_cast<std::size_t>(s.out_channels),
              depth = static_cast<std::size_t>(s.in_channels);
-  EpilogueSpec spec{.columns = columns, .activation = op.activation, .a = op.a, .b = op.b};
+  EpilogueSpec spec{
+      .columns = columns, .activation = op.activation, .a = op.a, .b = op.b, .shift = op.shift};
   spec.row_scale = SIZE_MAX;
   const MatrixBatch rows{static_cast<std::size_t>(kernels::conv_rows(s)), columns, depth, {0}, {0}};
   if (!integer_x(x)) {

@@ -1,9 +1,12 @@
 #include "runtime/ops/epilogue_plan.h"
 
+#include <cstdlib>
+
 namespace fold8::ops {
 namespace {
 
-constexpr std::size_t kPad = 16;  // kernels may load whole vectors of 16
+constexpr std::int64_t kMostShift = 16384;  // kernels add zero points to 16-bit numbers
+constexpr std::size_t kPad = 16;            // kernels may load whole vectors of 16
 
 float divided(float v, double by) { return static_cast<float>(static_cast<double>(v) / by); }
 
@@ -43,6 +46,12 @@ Result<EpiloguePlan> EpiloguePlan::make(const PrepareContext& c, const EpilogueS
   const TensorType& y = c.out(0);
   kernels::Epilogue& e = p.base_;
   FOLD8_CHECK_OK(set_output(e, y, spec.integer));
+  if (spec.shift != 0) {
+    // act(r) / s + shift + z: for what happens to the codes, another zero point.
+    if (e.output_kind != kernels::OutputKind::u8 || std::abs(spec.shift) > kMostShift)
+      return unsupported("a shift of " + std::to_string(spec.shift) + " codes of " + describe(y));
+    e.y_zero_point += static_cast<std::int32_t>(spec.shift);
+  }
   p.columns_ = spec.columns;
   p.bias_ = spec.bias;
   p.residual_ = spec.residual;

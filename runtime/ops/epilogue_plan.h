@@ -18,8 +18,9 @@ struct EpilogueSpec {
   std::size_t columns = 0;
   Activation activation = Activation::none;
   float a = 0, b = 0;
-  bool integer = false;                               // INT8 kernel: multipliers apply
-  std::span<const float> weight_scales;               // column i has [i % size]; integer only
+  std::int64_t shift = 0;                // of y's codes, behind the activation; u8 results only
+  bool integer = false;                  // INT8 kernel: multipliers apply
+  std::span<const float> weight_scales;  // column i has [i % size]; integer only
   std::size_t bias = 2, residual = 3, row_scale = 4;  // operand numbers
 };
 

@@ -86,6 +86,7 @@ Status write(NodeWriter& n, const graph::MatMul& op) {
 // INT32 results: ConvInteger, whose zero points are in the types of the operands here.
 Status write(NodeWriter& n, const graph::Conv& op) {
   if (n.type(1).layout != Layout::plain) return n.refuse("its weight is packed");
+  if (op.shift != 0) return n.refuse("its codes are shifted behind the activation");
   const bool integers = n.w.graph().type(n.n.outputs[0]).dtype == DType::s32;
   const std::string residual = n.has(3) ? n.real(3) : "";
   const bool bare = op.activation == Activation::none && residual.empty();
