@@ -9,13 +9,6 @@ namespace fold8::onednn {
 using Dims = dnnl::memory::dims;
 using MemoryDesc = dnnl::memory::desc;
 
-#if DNNL_VERSION_MAJOR >= 3
-inline constexpr bool kHasInt8 =
-    false;  // scales and zero points became run-time arguments: fold8's own kernels run those
-#else
-inline constexpr bool kHasInt8 = true;
-#endif
-
 // A primitive descriptor, nullopt if oneDNN has no implementation for it or only its slow
 // reference.
 template <class Primitive, class... Args>
@@ -48,8 +41,10 @@ inline void append_eltwise(dnnl::post_ops& ops, dnnl::algorithm algorithm, float
 
 #if DNNL_VERSION_MAJOR >= 3
 using Pooling = dnnl::pooling_forward;
+inline constexpr auto kEveryIsa = dnnl::cpu_isa::isa_default;
 #else
 using Pooling = dnnl::pooling_v2_forward;
+inline constexpr auto kEveryIsa = dnnl::cpu_isa::all;
 #endif
 
 }  // namespace fold8::onednn

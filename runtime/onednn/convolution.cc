@@ -61,6 +61,7 @@ struct Layer {
   const void* weight = nullptr;     // plain
   const void* bias_data = nullptr;  // constant; else operand 2 is read
   DataType weight_type = DataType::f32;
+  const Int8Params* int8 = nullptr;
 };
 
 template <class Primitive>
@@ -85,6 +86,7 @@ StepPtr finish(const Layer& l, algorithm kind) {
     step->bind_constant(DNNL_ARG_BIAS, reordered(l.library, l.bias, l.bias_data, l.bias));
   else if (l.c.has(2))
     step->bind_input(DNNL_ARG_BIAS, l.bias, 2);
+  if (l.int8 != nullptr) bind_int8(l.library, *step, *l.int8);
   if (l.c.has(3)) step->bind_input(DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, l.y, 3);
   return step;
 }
@@ -98,7 +100,6 @@ StepPtr make_convolution(const Library& library, const graph::Conv& op,
   const auto x_desc = activation_desc(x), y_desc = activation_desc(y);
   if (!geometry || !x_desc || !y_desc || y.shape.count() == 0 || x.shape.count() == 0)
     return nullptr;
-  if (op.shift != 0) return nullptr;
   Layer l{library, op, c, *geometry, *x_desc, *y_desc, {}, {}};
   const auto channels = static_cast<std::size_t>(y.shape.extent(1));
   dnnl::post_ops post;
@@ -118,12 +119,13 @@ StepPtr make_convolution(const Library& library, const graph::Conv& op,
       return finish<dnnl::deconvolution_forward>(l, algorithm::deconvolution_direct);
     return finish<dnnl::convolution_forward>(l, algorithm::convolution_direct);
   }
-  if (!kHasInt8 || !library.exact_int8 || op.transposed || c.has(3)) return nullptr;
+  if (!library.exact_int8 || op.transposed || c.has(3)) return nullptr;
   const auto params = int8_params(c, 0, channels);
   const auto weight = plain_s8_weight(op, w, c.inputs[1].constant);
   if (!params || !weight || !append_activation(post, op.activation, op.a, op.b, params->y_scale))
     return nullptr;
-  set_int8(l.attr, *params);
+  set_int8(l.attr, *params, op.group > 1 ? 3 : 1);
+  l.int8 = &*params;
   l.attr.set_post_ops(post);
   l.weight = weight->data();
   l.weight_type = DataType::s8;

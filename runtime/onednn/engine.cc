@@ -33,7 +33,7 @@ class OnednnEngine final : public exec::Engine {
 
 // FOLD8_TARGET caps oneDNN too. It must be told before its first use; later calls change nothing.
 dnnl::cpu_isa cap_for(std::string_view target) {
-  if (target == "avx512_vnni") return dnnl::cpu_isa::all;
+  if (target == "avx512_vnni") return kEveryIsa;
   if (target == "avx512") return dnnl::cpu_isa::avx512_core;
   if (target == "avx_vnni") return dnnl::cpu_isa::avx2_vnni;
   return dnnl::cpu_isa::avx2;

@@ -28,6 +28,7 @@ struct Linear {
   MemoryDesc x, w_plain, w_any, bias, y;
   dnnl::primitive_attr attr;
   std::int64_t m = 0, n = 0, k = 0;
+  const Int8Params* int8 = nullptr;
 };
 
 StepPtr finish(const Library& library, const ops::PrepareContext& c, const Linear& l,
@@ -45,6 +46,7 @@ StepPtr finish(const Library& library, const ops::PrepareContext& c, const Linea
     step->bind_constant(DNNL_ARG_BIAS, reordered(library, l.bias, bias_data, l.bias));
   else if (c.has(2))
     step->bind_input(DNNL_ARG_BIAS, l.bias, 2);
+  if (l.int8 != nullptr) bind_int8(library, *step, *l.int8);
   if (c.has(3)) step->bind_input(DNNL_ARG_ATTR_MULTIPLE_POST_OP(0) | DNNL_ARG_SRC_1, l.y, 3);
   return step;
 }
@@ -61,7 +63,7 @@ StepPtr make_linear(const Library& library, const graph::Linear& op, const ops::
   l.k = w.shape.extent(1);
   l.m = x.shape.count() / l.k;
   const bool f32 = x.dtype == DType::f32;
-  if (!f32 && (!kHasInt8 || !library.exact_int8 || c.has(3))) return nullptr;
+  if (!f32 && (!library.exact_int8 || c.has(3))) return nullptr;
   const DataType x_type = f32 ? DataType::f32 : DataType::u8,
                  w_type = f32 ? DataType::f32 : DataType::s8;
   l.x = matrix(l.m, l.k, x_type);
@@ -85,7 +87,8 @@ StepPtr make_linear(const Library& library, const graph::Linear& op, const ops::
   const auto weight = plain_s8_weight(op, w, c.inputs[1].constant);
   if (!params || !weight || !append_activation(post, op.activation, op.a, op.b, params->y_scale))
     return nullptr;
-  set_int8(l.attr, *params);
+  set_int8(l.attr, *params, 1 << 1);
+  l.int8 = &*params;
   l.attr.set_post_ops(post);
   return finish(library, c, l, weight->data(),
                 params->bias.empty() ? nullptr : params->bias.data());

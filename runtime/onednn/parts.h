@@ -34,7 +34,10 @@ Dims dims_of(const Shape& s);
 // Row-major strides.
 Dims plain_strides(const Dims& dims);
 
-// INT8 layers: y = s_x*s_w[n] * (acc + bias/(s_x*s_w[n])), over s_y for u8.
+// INT8 layers, before the activation, in units of y's scale s_y (1 for f32 outputs):
+//   2.x: output_scales[n] * (acc + bias[n])      bias = b / (s_x * s_w[n])
+//   3.x: output_scales[n] * acc + bias[n]        bias = b / s_y
+// with output_scales[n] = s_x * s_w[n] / s_y.
 struct Int8Params {
   std::vector<float> output_scales, bias;  // per output channel; bias empty if absent
   float y_scale = 1;
@@ -44,7 +47,9 @@ struct Int8Params {
 // per tensor or channel.
 std::optional<Int8Params> int8_params(const ops::PrepareContext& c, int channel_axis,
                                       std::size_t channels);
-// Into attributes (2.x only).
-void set_int8(dnnl::primitive_attr& attr, const Int8Params& p);
+// Into attributes. weight_mask: the axes of the primitive's weight that outputs lie along (3.x).
+void set_int8(dnnl::primitive_attr& attr, const Int8Params& p, int weight_mask);
+// What of them is an argument at run time (3.x).
+void bind_int8(const Library& library, PrimitiveStep& step, const Int8Params& p);
 
 }  // namespace fold8::onednn

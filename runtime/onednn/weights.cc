@@ -10,6 +10,8 @@
 namespace fold8::onednn {
 namespace {
 
+constexpr bool kScaledBias = DNNL_VERSION_MAJOR < 3;  // see Int8Params
+
 // A matrix weight: groups of [n, k] with k = tap * c + channel for convolutions.
 struct Matrix {
   std::size_t groups = 1, n = 0, c = 0, taps = 1;
@@ -156,17 +158,45 @@ std::optional<Int8Params> int8_params(const ops::PrepareContext& c, int channel_
   for (std::size_t n = 0; n < channels; ++n) {
     const double scale = static_cast<double>(x.quant->scale()) * columns->scales[n];
     p.output_scales.push_back(static_cast<float>(scale / p.y_scale));
-    if (has_bias) p.bias.push_back(static_cast<float>(bias[n] / scale));
+    if (has_bias) p.bias.push_back(static_cast<float>(bias[n] / (kScaledBias ? scale : p.y_scale)));
   }
   return p;
 }
 
-void set_int8([[maybe_unused]] dnnl::primitive_attr& attr, [[maybe_unused]] const Int8Params& p) {
-#if DNNL_VERSION_MAJOR < 3
+#if DNNL_VERSION_MAJOR >= 3
+
+void set_int8(dnnl::primitive_attr& attr, const Int8Params& p, int weight_mask) {
+  attr.set_scales_mask(DNNL_ARG_WEIGHTS, weight_mask);
+  if (p.x_zero_point != 0) attr.set_zero_points_mask(DNNL_ARG_SRC, 0);
+  if (p.y_zero_point != 0) attr.set_zero_points_mask(DNNL_ARG_DST, 0);
+}
+
+void bind_int8(const Library& library, PrimitiveStep& step, const Int8Params& p) {
+  const auto vector_of = [](std::size_t n, dnnl::memory::data_type type) {
+    return MemoryDesc({static_cast<std::int64_t>(n)}, type, Dims{1});
+  };
+  const auto scales = vector_of(p.output_scales.size(), dnnl::memory::data_type::f32);
+  step.bind_constant(DNNL_ARG_ATTR_SCALES | DNNL_ARG_WEIGHTS,
+                     reordered(library, scales, p.output_scales.data(), scales));
+  const auto one = vector_of(1, dnnl::memory::data_type::s32);
+  if (p.x_zero_point != 0)
+    step.bind_constant(DNNL_ARG_ATTR_ZERO_POINTS | DNNL_ARG_SRC,
+                       reordered(library, one, &p.x_zero_point, one));
+  if (p.y_zero_point != 0)
+    step.bind_constant(DNNL_ARG_ATTR_ZERO_POINTS | DNNL_ARG_DST,
+                       reordered(library, one, &p.y_zero_point, one));
+}
+
+#else
+
+void set_int8(dnnl::primitive_attr& attr, const Int8Params& p, int) {
   attr.set_output_scales(1 << 1, p.output_scales);
   if (p.x_zero_point != 0) attr.set_zero_points(DNNL_ARG_SRC, 0, {p.x_zero_point});
   if (p.y_zero_point != 0) attr.set_zero_points(DNNL_ARG_DST, 0, {p.y_zero_point});
-#endif
 }
+
+void bind_int8(const Library&, PrimitiveStep&, const Int8Params&) {}
+
+#endif
 
 }  // namespace fold8::onednn

@@ -68,7 +68,8 @@ TEST(Onednn, Convolutions) {
   compare(
       "x: f32[1,8,6,6]\nr: f32[1,16,6,6]\ny = conv(x, random:f32[16,8,1,1], _, r) kernel=[1,1] "
       "strides=[1,1] pads=[0,0,0,0] dilations=[1,1] activation=silu a=1\nreturn y",
-      {{DType::f32, Shape{1, 8, 6, 6}}, {DType::f32, Shape{1, 16, 6, 6}}});
+      {{DType::f32, Shape{1, 8, 6, 6}}, {DType::f32, Shape{1, 16, 6, 6}}},
+      false);  // 3.x adds no plain residual
   compare(
       "x: f32[1,8,9,9]\ny = conv(x, random:f32[8,1,3,3]) kernel=[3,3] strides=[1,1] pads=[2,2,2,2] "
       "dilations=[2,2] group=8\nreturn y",
@@ -93,6 +94,14 @@ TEST(Onednn, ChannelsLast) {
     return y
   )",
           {{DType::f32, Shape{1, 8, 7, 7}}});
+  compare(R"(
+    x: f32[1,16,6,6]
+    n: f32[1,16,6,6] nhwc = relayout(x)
+    c: f32[1,16,6,6] nhwc = conv(n, random:f32[16,16,1,1], random:f32[16], n) kernel=[1,1] strides=[1,1] pads=[0,0,0,0] dilations=[1,1] activation=silu a=1
+    y: f32[1,16,6,6] = relayout(c)
+    return y
+  )",
+          {{DType::f32, Shape{1, 16, 6, 6}}});
 }
 
 TEST(Onednn, TransposedConvolutions) {
