@@ -19,8 +19,9 @@ struct Packing {
   std::size_t bytes = 0;             // of the whole
 };
 
-// Greedy by size: the largest buffer first, each at the lowest offset free during its life.
-// Deterministic.
+// Greedy: the largest buffer first, each at the lowest offset free during its life; where that
+// leaves gaps, other orders are tried and the smallest result is taken. Deterministic. Lives begin
+// at 0 or later.
 Packing pack(const std::vector<Lifetime>& buffers);
 
 // The most bytes that live at one step: no packing needs less.

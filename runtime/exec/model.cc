@@ -27,7 +27,7 @@ Status verify_all(const graph::Graph& g) {
 }  // namespace
 
 Result<std::shared_ptr<const Model>> Model::make(graph::Graph g, std::size_t file_bytes) {
-  FOLD8_CHECK_OK(verify_all(g));
+  FOLD8_CHECK_OK(for_each_body(g, verify_all));
   for (graph::ValueId v : g.inputs)
     if (!g.value(v).has_type)
       return invalid_model("graph input '" + g.value(v).name + "' has no type");
@@ -42,7 +42,10 @@ Result<std::shared_ptr<const Model>> Model::make(graph::Graph g, std::size_t fil
 }
 
 Result<std::shared_ptr<const Model>> Model::from_graph(graph::Graph g) {
-  return with_memory_errors([&] { return make(std::move(g), 0); });
+  return with_memory_errors([&]() -> Result<std::shared_ptr<const Model>> {
+    FOLD8_CHECK_OK(graph::verify(g));
+    return make(std::move(g), 0);
+  });
 }
 
 Result<std::shared_ptr<const Model>> Model::load(const std::string& path, Verify verify) {

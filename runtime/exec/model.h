@@ -30,6 +30,7 @@ class Model {
 
  private:
   Model() = default;
+  // The graph has passed graph::verify(); the bodies of If, Loop and Scan have not.
   static Result<std::shared_ptr<const Model>> make(graph::Graph g, std::size_t file_bytes);
   graph::Graph graph_;
   const kernels::Target* target_ = nullptr;

@@ -6,12 +6,13 @@ namespace fold8::ops {
 namespace {
 
 Result<Window> window_of(const graph::Conv& op, const Shape& w) {
-  graph::Ints kernel = op.kernel;
-  if (kernel.empty())
-    for (int a = 2; a < w.rank(); ++a) {
-      if (!w[a].known()) return unsupported("a kernel whose extents are not known");
-      kernel.push_back(w[a].value());
-    }
+  if (!op.kernel.empty())
+    return make_window(op.kernel, op.strides, op.pads, op.dilations, op.auto_pad, w.rank() - 2);
+  graph::Ints kernel;
+  for (int a = 2; a < w.rank(); ++a) {
+    if (!w[a].known()) return unsupported("a kernel whose extents are not known");
+    kernel.push_back(w[a].value());
+  }
   return make_window(kernel, op.strides, op.pads, op.dilations, op.auto_pad, w.rank() - 2);
 }
 
@@ -95,10 +96,18 @@ bool packing_depends_on_extents(const graph::Conv& op) {
   return op.transposed && !op.output_shape.empty();
 }
 
-Result<kernels::ConvShape> conv_weight_shape(const graph::Conv& op, const Shape& w) {
+namespace {
+
+Status check_weight(const Shape& w) {
   const int axes = w.rank() - 2;
-  if (axes < 1 || axes > 3 || !w.known())
-    return invalid_model("a convolution weight of shape " + to_string(w));
+  return axes >= 1 && axes <= 3 && w.known()
+             ? ok_status()
+             : Status(invalid_model("a convolution weight of shape " + to_string(w)));
+}
+
+// The part of the geometry that the weight alone says.
+Result<kernels::ConvShape> weight_part(const graph::Conv& op, const Shape& w, const Window& win) {
+  const int axes = w.rank() - 2;
   kernels::ConvShape s;
   s.groups = op.group;
   s.transposed = op.transposed;
@@ -107,7 +116,6 @@ Result<kernels::ConvShape> conv_weight_shape(const graph::Conv& op, const Shape&
                          to_string(w));
   s.out_channels = op.transposed ? w.extent(1) * op.group : w.extent(0);
   s.in_channels = op.transposed ? w.extent(0) : w.extent(1) * op.group;
-  FOLD8_TRY(const Window win, window_of(op, w));
   if (op.transposed) FOLD8_CHECK_OK(check_lists(op, axes));
   for (int i = 0; i < axes; ++i) {
     const int to = 3 - axes + i;
@@ -122,10 +130,19 @@ Result<kernels::ConvShape> conv_weight_shape(const graph::Conv& op, const Shape&
   return s;
 }
 
+}  // namespace
+
+Result<kernels::ConvShape> conv_weight_shape(const graph::Conv& op, const Shape& w) {
+  FOLD8_CHECK_OK(check_weight(w));
+  FOLD8_TRY(const Window win, window_of(op, w));
+  return weight_part(op, w, win);
+}
+
 Result<kernels::ConvShape> conv_shape(const graph::Conv& op, const Shape& x, const Shape& w,
                                       const Shape& y) {
+  FOLD8_CHECK_OK(check_weight(w));
   FOLD8_TRY(const Window win, window_of(op, w));
-  FOLD8_TRY(kernels::ConvShape s, conv_weight_shape(op, w));
+  FOLD8_TRY(kernels::ConvShape s, weight_part(op, w, win));
   s.batch = x.extent(0);
   for (int i = 0; i < win.axes; ++i) {
     const int to = 3 - win.axes + i;

@@ -10,13 +10,16 @@
 
 namespace fold8::testing {
 
-const std::vector<AllocationCase> kAllocationCases = {
-    {"Cnn", "digits_cnn.onnx", false, {1, 1, 28, 28}, true},
-    {"CnnQat", "digits_cnn_qat.onnx", false, {1, 1, 28, 28}, true},
-    {"LayerNormTransformer", "digits_ln.onnx", false, {1, 1, 28, 28}, true},
-    {"LayerNormTransformerDynamic", "digits_ln.onnx", true, {1, 1, 28, 28}, true},
-    {"CnnDynamic", "digits_cnn.onnx", true, {1, 1, 28, 28}, true},
-};
+std::vector<AllocationCase> allocation_cases() {
+  return {
+      {"Cnn", "digits_cnn.onnx", false, {1, 1, 28, 28}, true},
+      {"CnnQat", "digits_cnn_qat.onnx", false, {1, 1, 28, 28}, true},
+      {"LayerNormTransformer", "digits_ln.onnx", false, {1, 1, 28, 28}, true},
+      {"LayerNormTransformerDynamic", "digits_ln.onnx", true, {1, 1, 28, 28}, true},
+      {"RmsNormTransformer", "digits_rms.onnx", false, {1, 1, 28, 28}, true},
+      {"CnnDynamic", "digits_cnn.onnx", true, {1, 1, 28, 28}, true},
+  };
+}
 
 std::string convert_to_file(const AllocationCase& c) {
   const std::string folder = std::string(FOLD8_SOURCE_DIR) + "/tests/data/",

@@ -22,7 +22,7 @@ struct AllocationCase {
   }
 };
 
-extern const std::vector<AllocationCase> kAllocationCases;
+std::vector<AllocationCase> allocation_cases();
 
 // Converts it (calibrated on digits_calib.npz) and writes a temporary .f8; returns the path.
 std::string convert_to_file(const AllocationCase& c);

@@ -176,7 +176,7 @@ TEST(AllocationCounter, Counts) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Networks, Allocation,
-                         ::testing::ValuesIn(fold8::testing::kAllocationCases),
+                         ::testing::ValuesIn(fold8::testing::allocation_cases()),
                          [](const auto& info) { return std::string(info.param.name); });
 
 }  // namespace

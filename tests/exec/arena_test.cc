@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
+
 #include "tests/support/random.h"
 
 namespace fold8 {
@@ -51,8 +53,42 @@ TEST(Arena, RandomLivesNeverOverlap) {
         EXPECT_TRUE(!together || apart) << i << " " << j;
       }
     }
+    EXPECT_GE(p.bytes, exec::least_bytes(lives));
     EXPECT_EQ(exec::pack(lives).offsets, p.offsets);
   }
+}
+
+TEST(Arena, LowerBoundIsTheFullestStep) {
+  EXPECT_EQ(exec::least_bytes({}), 0u);
+  EXPECT_EQ(exec::least_bytes({{100, 0, 1}, {64, 1, 2}, {64, 2, INT32_MAX}}), 192u);
+  EXPECT_EQ(exec::least_bytes({{1, 0, 9}, {64, 3, 3}, {64, 4, 4}}), 128u);
+}
+
+// A Transformer block after another: q, k and v, scores as scratch, a residual that outlives them.
+// Large buffers first would put the residual on top of what is free below.
+TEST(Arena, ResidualStreamsLeaveNoGap) {
+  constexpr std::size_t x = 302592, wide = 4 * x, qkv = 3 * x, scores = 931416;
+  std::vector<Lifetime> lives;
+  for (int block = 0; block < 6; ++block) {
+    const int s = 20 * block;
+    for (const Lifetime& b : std::vector<Lifetime>{{x, 0, 17},
+                                                   {qkv, 3, 5},
+                                                   {qkv, 5, 6},
+                                                   {x, 6, 10},
+                                                   {x, 6, 10},
+                                                   {x, 6, 12},
+                                                   {scores, 10, 12},
+                                                   {x, 12, 13},
+                                                   {x, 13, 15},
+                                                   {x, 16, 17},
+                                                   {x, 17, 21},
+                                                   {wide, 18, 19},
+                                                   {x, 19, 20},
+                                                   {x, 20, 21}})
+      lives.push_back({b.bytes, s + b.first, s + b.last});
+  }
+  EXPECT_LE(static_cast<double>(exec::pack(lives).bytes),
+            1.05 * static_cast<double>(exec::least_bytes(lives)));
 }
 
 TEST(Arena, GrowsOnly) {
