@@ -11,6 +11,7 @@ template <class Arch>
 struct StripAvx2 {
   static constexpr int kPieceRows = 2;
   static constexpr std::size_t kLanes = 8;
+  static constexpr int kKeptWeights = 0;
   static constexpr int kPieces3 = 2, kPieces5 = 3;  // of kernels 3 and 5 high
   using Vector = __m256i;
 
@@ -100,9 +101,9 @@ struct StripAvx2 {
   }
 
   struct Short {
-    __m256 multiplier, offset, hi, a, b, divisor, inverse;
+    __m256 multiplier, offset, a, b, divisor, inverse;
     __m256i zero_point;
-    __m128i lo;
+    __m128i lo, hi;
     std::uint8_t* y;
     std::size_t y_stride, width;
 
@@ -111,7 +112,7 @@ struct StripAvx2 {
       using Io = VectorIo<Avx2::f32>;
       multiplier = Io::load(e.multiplier + channel, count);
       offset = e.offset ? Io::load(e.offset + channel, count) : Avx2::f32(0.0f);
-      hi = _mm256_set1_ps(s.hi);
+      hi = _mm_set1_epi8(static_cast<char>(s.hi));
       a = _mm256_set1_ps(e.a), b = _mm256_set1_ps(e.b);
       divisor = _mm256_set1_ps(e.y_divisor);
       inverse = _mm256_set1_ps(s.inverse);
@@ -127,8 +128,7 @@ struct StripAvx2 {
     template <int kPixels>
     [[gnu::always_inline]] void clipped(const __m256i (&acc)[kPixels], __m256i (&q)[4]) const {
 #pragma GCC unroll 4
-      for (int i = 0; i < kPixels; ++i)
-        q[i] = _mm256_cvtps_epi32(_mm256_min_ps(scaled(acc[i]), hi));
+      for (int i = 0; i < kPixels; ++i) q[i] = _mm256_cvtps_epi32(scaled(acc[i]));
     }
     // As in depthwise_strip_vnni.h.
     template <int kPixels>
@@ -156,8 +156,11 @@ struct StripAvx2 {
       for (int i = 0; i < kPixels; ++i) q[i] = _mm256_cvtps_epi32(t[i]);
     }
 
+    using Cursor = std::uint8_t*;
+    Cursor cursor(std::size_t m) const { return y + m * y_stride; }
+    Cursor next(Cursor at, std::size_t pixels) const { return at + pixels * y_stride; }
     template <bool kSwish, int kPixels>
-    [[gnu::always_inline]] void finish(std::size_t m, const __m256i (&acc)[kPixels]) const {
+    [[gnu::always_inline]] void finish(Cursor to, const __m256i (&acc)[kPixels]) const {
       __m256i q[4];
       if constexpr (kSwish)
         swished<kPixels>(acc, q);
@@ -170,10 +173,10 @@ struct StripAvx2 {
           kPixels <= 2 ? low : _mm256_adds_epi16(_mm256_packs_epi32(q[2], q[3]), zero_point);
       // Pixels 0 1 2 3, channels 0..3 in the low half and 4..7 in the high one.
       const __m256i bytes = _mm256_packus_epi16(low, high);
-      const __m128i part0 = _mm_max_epu8(_mm256_castsi256_si128(bytes), lo),
-                    part1 = _mm_max_epu8(_mm256_extracti128_si256(bytes, 1), lo);
+      const auto clamp = [&](__m128i v) { return _mm_min_epu8(_mm_max_epu8(v, lo), hi); };
+      const __m128i part0 = clamp(_mm256_castsi256_si128(bytes)),
+                    part1 = clamp(_mm256_extracti128_si256(bytes, 1));
       const __m128i pair[2] = {_mm_unpacklo_epi32(part0, part1), _mm_unpackhi_epi32(part0, part1)};
-      std::uint8_t* to = y + m * y_stride;
 #pragma GCC unroll 4
       for (int i = 0; i < kPixels; ++i, to += y_stride) {
         const __m128i v = i % 2 == 0 ? pair[i / 2] : _mm_unpackhi_epi64(pair[i / 2], pair[i / 2]);

@@ -12,17 +12,15 @@ namespace fold8::kernels::simd {
 
 enum class StripFinish { sums, clipped, swished };
 
-// clipped: rounding is monotone, so clamping after it to rounded bounds is clamping before it; only
-// the upper bound comes first, because the conversion overflows to the *lowest* integer.
+// clipped: rounding is monotone, so clamping codes to rounded bounds is clamping before it.
 // swished: r / s is rounded from r * (1 / s). Both differ by less than 3 * 2^-24 of themselves,
 // which is less than 2^-13 up to 512; beyond that every code saturates. Where r * (1 / s) comes
 // that close to a half, true quotients decide.
 struct StripEpilogue {
   const Epilogue* all;
   StripFinish finish;
-  float hi;         // upper bound of r; clipped
-  std::uint8_t lo;  // lower bound of q
-  float inverse;    // 1 / y_divisor; swished
+  std::uint8_t lo, hi;  // bounds of q
+  float inverse;        // 1 / y_divisor; swished
 };
 inline constexpr float kStripMost = 1024, kStripClose = 0.5f - 0x1p-13f;
 
@@ -36,10 +34,10 @@ bool all_below(const float* p, std::size_t n, int exponent) {
   return bad == 0;
 }
 
-// With these bounds, everything is finite before and after a division by y_divisor.
+// The limits keep everything finite, and clipped r (|acc| < 2^22: at most 112 taps) below 2^31.
 template <class Arch>
 StripEpilogue strip_epilogue(const Epilogue& e, std::size_t channels) {
-  StripEpilogue s{.all = &e, .finish = StripFinish::sums, .hi = 0, .lo = 0, .inverse = 0};
+  StripEpilogue s{.all = &e, .finish = StripFinish::sums, .lo = 0, .hi = 255, .inverse = 0};
   if (e.output_kind != OutputKind::u8 || e.row_scale || e.table ||
       e.residual_kind != ResidualKind::none)
     return s;
@@ -51,7 +49,8 @@ StripEpilogue strip_epilogue(const Epilogue& e, std::size_t channels) {
     if (moderate) s.finish = StripFinish::swished, s.inverse = 1.0f / e.y_divisor;
     return s;
   }
-  if (e.y_divisor != 0) return s;
+  if (e.y_divisor != 0 || !all_below<Arch>(e.multiplier, channels, 7)) return s;
+  if (e.offset && !all_below<Arch>(e.offset, channels, 29)) return s;
   const float smallest = static_cast<float>(-e.y_zero_point), largest = 255 + smallest;
   float lo = smallest, hi = largest;
   if (e.activation == Activation::clip) {
@@ -62,8 +61,12 @@ StripEpilogue strip_epilogue(const Epilogue& e, std::size_t channels) {
     return s;
   }
   s.finish = StripFinish::clipped;
-  s.hi = hi;
-  s.lo = static_cast<std::uint8_t>(static_cast<std::int32_t>(__builtin_rintf(lo)) + e.y_zero_point);
+  const auto code = [&](float r) {
+    return static_cast<std::uint8_t>(static_cast<std::int32_t>(__builtin_rintf(r)) +
+                                     e.y_zero_point);
+  };
+  s.lo = code(lo);
+  s.hi = code(hi);
   return s;
 }
 

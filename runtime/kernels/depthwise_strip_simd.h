@@ -34,8 +34,11 @@ struct Sums {
       : e(all), channel(at), width(count) {
     for (float& v : row_scale) v = all.row_scale ? all.row_scale[sample] : 0.0f;
   }
+  using Cursor = std::size_t;  // an output row
+  Cursor cursor(std::size_t m) const { return m; }
+  Cursor next(Cursor m, std::size_t pixels) const { return m + pixels; }
   template <bool, int kPixels>
-  void finish(std::size_t m, const typename Engine::Vector (&acc)[kPixels]) const {
+  void finish(Cursor m, const typename Engine::Vector (&acc)[kPixels]) const {
     alignas(64) std::int32_t sums[kPixels][Engine::kLanes];
     for (int i = 0; i < kPixels; ++i) Engine::store(sums[i], acc[i]);
     Epilogue at = epilogue_at(e, m, 0);
@@ -44,62 +47,92 @@ struct Sums {
   }
 };
 
+// The weights of a group where registers hold them all, else where they lie.
+template <class Engine, int kTaps, int kPieces, int kLines>
+struct StripWeights {
+  using Vector = typename Engine::Vector;
+  static constexpr int kCount = kTaps * kPieces * kLines;
+  static constexpr bool kKept = kCount > 0 && kCount <= Engine::kKeptWeights;
+  static constexpr std::size_t kBytes = Engine::kLanes * 4;
+  Vector kept[kKept ? kCount : 1];
+  const std::uint8_t* from;
+  std::size_t step;
+
+  // A group of two lines may be asked for the first alone.
+  explicit StripWeights(const StripGroup& g)
+      : from(g.weights), step(static_cast<std::size_t>(kLines == 2 ? 2 : g.lines) * kBytes) {
+    if constexpr (kKept) {
+#pragma GCC unroll 16
+      for (int i = 0; i < kCount; ++i)
+        kept[i] = Engine::load(from + static_cast<std::size_t>(i / kLines) * step +
+                               static_cast<std::size_t>(i % kLines) * kBytes);
+    }
+  }
+  [[gnu::always_inline]] Vector get(int at, int line) const {
+    if constexpr (kKept) return kept[at * kLines + line];
+    return Engine::load(from + static_cast<std::size_t>(at) * step +
+                        static_cast<std::size_t>(line) * kBytes);
+  }
+};
+
 // kPixels neighbouring outputs of kLines lines. kTaps, kPieces: of the group, or 0.
 template <class Engine, int kTaps, int kPieces, int kLines, bool kSwish, int kPixels, class Finish>
-[[gnu::always_inline]] inline void turn(const StripGroup& g, const Finish& finish,
-                                        std::size_t pixel) {
+[[gnu::always_inline]] inline void turn(const StripGroup& g,
+                                        const StripWeights<Engine, kTaps, kPieces, kLines>& w,
+                                        const typename Engine::Vector& init, const Finish& finish,
+                                        const std::uint8_t* from,
+                                        const typename Finish::Cursor (&to)[kLines]) {
   typename Engine::Vector acc[kLines][kPixels];
+  const std::uint8_t* column[kPixels];
+#pragma GCC unroll 4
+  for (int i = 0; i < kPixels; ++i) {
+    // Hidden from the compiler: it would work all addresses out beforehand, and spill them.
+    column[i] = from + static_cast<std::size_t>(i) * g.output;
+    asm("" : "+r"(column[i]));
 #pragma GCC unroll 2
-  for (int l = 0; l < kLines; ++l)
-#pragma GCC unroll 4
-    for (int i = 0; i < kPixels; ++i) acc[l][i] = Engine::load(g.init);
-  constexpr std::size_t kBytes = Engine::kLanes * 4;
+    for (int l = 0; l < kLines; ++l) acc[l][i] = init;
+  }
   const int taps = kTaps ? kTaps : g.taps, pieces = kPieces ? kPieces : g.pieces;
-  const std::size_t next = static_cast<std::size_t>(kLines == 2 ? 2 : g.lines) * kBytes,
-                    piece = strip_piece_bytes(pieces);
-  const std::uint8_t *w = g.weights, *column[kPixels];
-#pragma GCC unroll 4
-  for (int i = 0; i < kPixels; ++i)
-    column[i] = g.entries + (pixel + static_cast<std::size_t>(i)) * g.output;
+  const std::size_t piece = strip_piece_bytes(pieces);
 #pragma GCC unroll 5
-  for (int t = 0; t < taps; ++t) {
+  for (int t = 0; t < taps; ++t)
 #pragma GCC unroll 3
-    for (int p = 0; p < pieces; ++p, w += next) {
+    for (int p = 0; p < pieces; ++p) {
       typename Engine::Vector weights[kLines];
 #pragma GCC unroll 2
-      for (int l = 0; l < kLines; ++l)
-        weights[l] = Engine::load(w + static_cast<std::size_t>(l) * kBytes);
+      for (int l = 0; l < kLines; ++l) weights[l] = w.get(t * pieces + p, l);
 #pragma GCC unroll 4
       for (int i = 0; i < kPixels; ++i) {
-        const auto x = Engine::load(column[i] + static_cast<std::size_t>(p) * piece);
+        const auto x = Engine::load(column[i] + static_cast<std::size_t>(t) * g.tap +
+                                    static_cast<std::size_t>(p) * piece);
 #pragma GCC unroll 2
         for (int l = 0; l < kLines; ++l) acc[l][i] = Engine::dot(acc[l][i], x, weights[l]);
       }
     }
-    // Hidden from the compiler: it would work all addresses out beforehand, and spill them.
-#pragma GCC unroll 4
-    for (int i = 0; i < kPixels; ++i) {
-      column[i] += g.tap;
-      asm("" : "+r"(column[i]));
-    }
-  }
 #pragma GCC unroll 2
-  for (int l = 0; l < kLines; ++l)
-    finish.template finish<kSwish, kPixels>(g.m + pixel + static_cast<std::size_t>(l) * g.line_rows,
-                                            acc[l]);
+  for (int l = 0; l < kLines; ++l) finish.template finish<kSwish, kPixels>(to[l], acc[l]);
 }
 
 template <class Engine, int kTaps, int kPieces, int kLines, bool kSwish, class Finish>
-[[gnu::noinline]] void group(const StripGroup& all, const Finish& from) {
+[[gnu::noinline]] void group(const StripGroup& all, const Finish& given) {
   const StripGroup g = all;  // copies that stores to y cannot touch
-  const Finish finish = from;
-  std::size_t pixel = 0;
-  for (; pixel + 4 <= g.pixels; pixel += 4)
-    turn<Engine, kTaps, kPieces, kLines, kSwish, 4>(g, finish, pixel);
-  const std::size_t left = g.pixels - pixel;
-  if (left == 3) turn<Engine, kTaps, kPieces, kLines, kSwish, 3>(g, finish, pixel);
-  if (left == 2) turn<Engine, kTaps, kPieces, kLines, kSwish, 2>(g, finish, pixel);
-  if (left == 1) turn<Engine, kTaps, kPieces, kLines, kSwish, 1>(g, finish, pixel);
+  const Finish finish = given;
+  const StripWeights<Engine, kTaps, kPieces, kLines> w(g);
+  const auto init = Engine::load(g.init);
+  typename Finish::Cursor to[kLines];
+#pragma GCC unroll 2
+  for (int l = 0; l < kLines; ++l)
+    to[l] = finish.cursor(g.m + static_cast<std::size_t>(l) * g.line_rows);
+  const std::uint8_t* from = g.entries;
+  std::size_t left = g.pixels;
+  for (; left >= 4; left -= 4, from += 4 * g.output) {
+    turn<Engine, kTaps, kPieces, kLines, kSwish, 4>(g, w, init, finish, from, to);
+#pragma GCC unroll 2
+    for (int l = 0; l < kLines; ++l) to[l] = finish.next(to[l], 4);
+  }
+  if (left == 3) turn<Engine, kTaps, kPieces, kLines, kSwish, 3>(g, w, init, finish, from, to);
+  if (left == 2) turn<Engine, kTaps, kPieces, kLines, kSwish, 2>(g, w, init, finish, from, to);
+  if (left == 1) turn<Engine, kTaps, kPieces, kLines, kSwish, 1>(g, w, init, finish, from, to);
 }
 
 template <class Engine, bool kSwish, int kLines, class Finish>

@@ -12,6 +12,7 @@ template <class Arch>
 struct StripVnni {
   static constexpr int kPieceRows = 4;
   static constexpr std::size_t kLanes = 16;
+  static constexpr int kKeptWeights = 10;
   static constexpr int kPieces3 = 1, kPieces5 = 2;  // of kernels 3 and 5 high
   using Vector = __m512i;
 
@@ -92,18 +93,20 @@ struct StripVnni {
   }
 
   struct Short {
-    __m512 multiplier, offset, hi, a, b, divisor, inverse;
-    __m512i zero_point, lo;
+    __m512 multiplier, offset, a, b, divisor, inverse;
+    __m512i zero_point, lo, hi;
     std::uint8_t* y;
     std::size_t y_stride;
     __mmask16 mask;
+    bool whole;
 
     Short(const StripEpilogue& s, std::size_t channel, std::size_t width) {
       const Epilogue& e = *s.all;
       mask = static_cast<__mmask16>((1u << width) - 1);
+      whole = width == 16;
       multiplier = _mm512_maskz_loadu_ps(mask, e.multiplier + channel);
       offset = e.offset ? _mm512_maskz_loadu_ps(mask, e.offset + channel) : _mm512_setzero_ps();
-      hi = _mm512_set1_ps(s.hi);
+      hi = _mm512_set1_epi8(static_cast<char>(s.hi));
       a = _mm512_set1_ps(e.a), b = _mm512_set1_ps(e.b);
       divisor = _mm512_set1_ps(e.y_divisor);
       inverse = _mm512_set1_ps(s.inverse);
@@ -119,8 +122,7 @@ struct StripVnni {
     template <int kPixels>
     [[gnu::always_inline]] void clipped(const __m512i (&acc)[kPixels], __m512i (&q)[4]) const {
 #pragma GCC unroll 4
-      for (int i = 0; i < kPixels; ++i)
-        q[i] = _mm512_cvtps_epi32(_mm512_min_ps(scaled(acc[i]), hi));
+      for (int i = 0; i < kPixels; ++i) q[i] = _mm512_cvtps_epi32(scaled(acc[i]));
     }
     template <int kPixels>
     [[gnu::always_inline]] void swished(const __m512i (&acc)[kPixels], __m512i (&q)[4]) const {
@@ -148,9 +150,11 @@ struct StripVnni {
       for (int i = 0; i < kPixels; ++i) q[i] = _mm512_cvtps_epi32(t[i]);
     }
 
-    // Pixels m .. m + kPixels - 1.
+    using Cursor = std::uint8_t*;
+    Cursor cursor(std::size_t m) const { return y + m * y_stride; }
+    Cursor next(Cursor at, std::size_t pixels) const { return at + pixels * y_stride; }
     template <bool kSwish, int kPixels>
-    [[gnu::always_inline]] void finish(std::size_t m, const __m512i (&acc)[kPixels]) const {
+    [[gnu::always_inline]] void finish(Cursor to, const __m512i (&acc)[kPixels]) const {
       __m512i q[4];
       if constexpr (kSwish)
         swished<kPixels>(acc, q);
@@ -162,11 +166,10 @@ struct StripVnni {
       const __m512i high =
           kPixels <= 2 ? low : _mm512_adds_epi16(_mm512_packs_epi32(q[2], q[3]), zero_point);
       const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
-      const __m512i bytes =
-          _mm512_permutexvar_epi32(order, _mm512_max_epu8(_mm512_packus_epi16(low, high), lo));
-      std::uint8_t* to = y + m * y_stride;
+      const __m512i bytes = _mm512_permutexvar_epi32(
+          order, _mm512_min_epu8(_mm512_max_epu8(_mm512_packus_epi16(low, high), lo), hi));
       const auto put = [&](__m128i v) __attribute__((always_inline)) {
-        if (mask == 0xffff)
+        if (whole)
           _mm_storeu_si128(reinterpret_cast<__m128i*>(to), v);
         else
           _mm_mask_storeu_epi8(to, mask, v);
