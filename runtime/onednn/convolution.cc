@@ -91,6 +91,14 @@ StepPtr finish(const Layer& l, algorithm kind) {
   return step;
 }
 
+// Windows that do not overlap: a product per position of the window, which oneDNN's deconvolution
+// takes an order of magnitude longer for than fold8's own kernels.
+bool apart(const graph::Conv& op, const Geometry& g, const Shape& w) {
+  for (std::size_t i = 0; i < g.strides.size(); ++i)
+    if (w.extent(static_cast<int>(i) + 2) > g.strides[i]) return false;
+  return op.transposed;
+}
+
 }  // namespace
 
 StepPtr make_convolution(const Library& library, const graph::Conv& op,
@@ -98,7 +106,8 @@ StepPtr make_convolution(const Library& library, const graph::Conv& op,
   const TensorType &x = c.type(0), &w = c.type(1), &y = c.out(0);
   const auto geometry = geometry_of(op, c);
   const auto x_desc = activation_desc(x), y_desc = activation_desc(y);
-  if (!geometry || !x_desc || !y_desc || y.shape.count() == 0 || x.shape.count() == 0)
+  if (!geometry || !x_desc || !y_desc || y.shape.count() == 0 || x.shape.count() == 0 ||
+      apart(op, *geometry, w.shape))
     return nullptr;
   Layer l{library, op, c, *geometry, *x_desc, *y_desc, {}, {}};
   const auto channels = static_cast<std::size_t>(y.shape.extent(1));
