@@ -380,8 +380,8 @@ void conv_u8s8(const ConvU8S8Args& a) {
   part.finish = epilogue_sums_of<Arch>(epilogue);
   EpilogueU8 fast;
   const std::size_t groups = static_cast<std::size_t>(s.groups);
-  const bool has_fast =
-      a.w_zero_points == nullptr && epilogue_u8<Arch>(epilogue, 0, groups * part.columns, fast);
+  const bool has_fast = a.w_zero_points == nullptr &&
+                        epilogue_u8_tiles<Arch>(epilogue, 0, groups * part.columns, fast);
   for (std::int64_t p = 0; p < u8s8_phases(s); ++p) {
     conv_detail::set_phase(part, p, has_fast ? &fast : nullptr);
     if (s.transposed)

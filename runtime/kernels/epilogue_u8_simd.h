@@ -1,7 +1,8 @@
-// The common u8 epilogue kept in registers: no row scale, activation none or clip, residual none or
-// u8, no table, no division. Same bits as epilogue_simd.h: rounding is monotone, so clamping after
-// it to rounded bounds is clamping before it; only the upper bound must come first, because the
-// conversion overflows to the *lowest* integer. Include only from *_simd.h.
+// The common u8 epilogues kept in registers: no row scale, no table, and either activation none or
+// clip, residual none or u8, no division; or hard_swish without a residual. Same bits as
+// epilogue_simd.h: rounding is monotone, so clamping after it to rounded bounds is clamping before
+// it; only the upper bound must come first, because the conversion overflows to the *lowest*
+// integer. Include only from *_simd.h.
 #pragma once
 
 #include <bit>
@@ -12,6 +13,8 @@
 
 namespace fold8::kernels::simd {
 
+enum class FinishU8 { clip, residual, swish };
+
 struct EpilogueU8 {
   const float* multiplier;
   const float* offset;           // or null
@@ -19,12 +22,54 @@ struct EpilogueU8 {
   std::size_t residual_stride;
   float residual_scale;
   std::int32_t residual_zero_point;
-  float hi;  // upper bound of r
+  float hi;            // upper bound of r
+  bool swish = false;  // hard_swish(r) / divisor, else r
+  float a = 0, b = 0, divisor = 0, inverse = 0;
   std::int16_t zero_point;
   std::uint8_t lo;  // lower bound of q
   std::uint8_t* y;
   std::size_t y_stride;
 };
+
+// All |p[i]| < 2^exponent; not for NaN.
+template <class Arch>
+bool all_smaller(const float* p, std::size_t n, int exponent) {
+  const std::uint32_t bound = static_cast<std::uint32_t>(127 + exponent) << 23;
+  std::uint32_t bad = 0;
+  for (std::size_t i = 0; i < n; ++i)
+    bad |= (std::bit_cast<std::uint32_t>(p[i]) & 0x7fffffffu) >= bound;
+  return bad == 0;
+}
+
+// hard_swish: with these bounds r is finite, and r / divisor follows from r * (1 / divisor) by two
+// exact remainders (epilogue_detail::Quotient in epilogue_simd.h). Far below the range of codes the
+// steps may overflow to NaN, which converts to the lowest integer, as it should.
+template <class Arch>
+bool epilogue_u8_swish(const Epilogue& e, std::size_t begin, std::size_t end, EpilogueU8& fast) {
+  if (e.activation != Activation::hard_swish || e.output_kind != OutputKind::u8 || e.row_scale ||
+      e.table)
+    return false;
+  if (e.residual_kind != ResidualKind::none || !(e.y_divisor > 0x1p-90f && e.y_divisor < 0x1p90f))
+    return false;
+  if (!all_smaller<Arch>(e.multiplier + begin, end - begin, 40) ||
+      (e.offset && !all_smaller<Arch>(e.offset + begin, end - begin, 60)) ||
+      !all_smaller<Arch>(&e.a, 1, 20) || !all_smaller<Arch>(&e.b, 1, 20))
+    return false;
+  fast = {.multiplier = e.multiplier,
+          .offset = e.offset,
+          .residual = nullptr,
+          .hi = static_cast<float>(255 - e.y_zero_point) * e.y_divisor,
+          .swish = true,
+          .a = e.a,
+          .b = e.b,
+          .divisor = e.y_divisor,
+          .inverse = 1.0f / e.y_divisor,
+          .zero_point = static_cast<std::int16_t>(e.y_zero_point),
+          .lo = 0,
+          .y = static_cast<std::uint8_t*>(e.y),
+          .y_stride = e.y_stride};
+  return true;
+}
 
 template <class Arch>
 bool all_finite(const float* p, std::size_t n) {
@@ -68,6 +113,12 @@ bool epilogue_u8(const Epilogue& e, std::size_t begin, std::size_t end, Epilogue
   return true;
 }
 
+// Either, for kernels that finish with epilogue_u8_tile.
+template <class Arch>
+bool epilogue_u8_tiles(const Epilogue& e, std::size_t begin, std::size_t end, EpilogueU8& fast) {
+  return epilogue_u8<Arch>(e, begin, end, fast) || epilogue_u8_swish<Arch>(e, begin, end, fast);
+}
+
 // The same for the matrix of epilogue_shift.h.
 [[gnu::always_inline]] static inline EpilogueU8 epilogue_u8_at(EpilogueU8 e, std::size_t m,
                                                                std::size_t n,
@@ -108,14 +159,28 @@ template <int kVectors>
   }
 }
 
+// hard_swish(f) / divisor, at most hi / divisor.
+[[gnu::always_inline]] static inline __m512 epilogue_u8_swished(const EpilogueU8& e, __m512 f) {
+  const __m512 gate =
+      _mm512_min_ps(_mm512_set1_ps(1.0f),
+                    _mm512_max_ps(_mm512_setzero_ps(),
+                                  _mm512_fmadd_ps(_mm512_set1_ps(e.a), f, _mm512_set1_ps(e.b))));
+  const __m512 r = _mm512_min_ps(_mm512_mul_ps(f, gate), _mm512_set1_ps(e.hi)),
+               d = _mm512_set1_ps(e.divisor), y = _mm512_set1_ps(e.inverse);
+  __m512 q = _mm512_mul_ps(r, y);
+  q = _mm512_fmadd_ps(_mm512_fnmadd_ps(q, d, r), y, q);
+  return _mm512_fmadd_ps(_mm512_fnmadd_ps(q, d, r), y, q);
+}
+
 // Sums of kRows x 16 columns to rounded values, in place.
-template <int kRows, int kPanels, bool kResidual>
+template <int kRows, int kPanels, FinishU8 kFinish>
 [[gnu::always_inline]] inline void epilogue_u8_round(const EpilogueU8& e, std::size_t m,
                                                      std::size_t n, __mmask16 lanes, int v,
                                                      __m512i (&acc)[kRows][kPanels]) {
   const __m512 multiplier = _mm512_maskz_loadu_ps(lanes, e.multiplier + n);
   const __m512 offset = e.offset ? _mm512_maskz_loadu_ps(lanes, e.offset + n) : _mm512_setzero_ps();
   const __m512 hi = _mm512_set1_ps(e.hi);
+  constexpr bool kResidual = kFinish == FinishU8::residual;
   const std::uint8_t* residual = kResidual ? e.residual + m * e.residual_stride + n : nullptr;
 #pragma GCC unroll 12
   for (int r = 0; r < kRows; ++r) {
@@ -126,7 +191,8 @@ template <int kRows, int kPanels, bool kResidual>
       f = _mm512_fmadd_ps(_mm512_cvtepi32_ps(centred), _mm512_set1_ps(e.residual_scale), f);
       residual += e.residual_stride;
     }
-    acc[r][v] = _mm512_cvtps_epi32(_mm512_min_ps(f, hi));
+    f = kFinish == FinishU8::swish ? epilogue_u8_swished(e, f) : _mm512_min_ps(f, hi);
+    acc[r][v] = _mm512_cvtps_epi32(f);
   }
 }
 
@@ -141,10 +207,12 @@ template <int kRows, int kPanels>
   for (int v = 0; v < kPanels; ++v) {
     const __mmask16 lanes = static_cast<__mmask16>(mask >> (16 * v));
     const std::size_t at = n + 16 * static_cast<std::size_t>(v);
-    if (e.residual != nullptr)
-      epilogue_u8_round<kRows, kPanels, true>(e, m, at, lanes, v, acc);
+    if (e.swish)
+      epilogue_u8_round<kRows, kPanels, FinishU8::swish>(e, m, at, lanes, v, acc);
+    else if (e.residual != nullptr)
+      epilogue_u8_round<kRows, kPanels, FinishU8::residual>(e, m, at, lanes, v, acc);
     else
-      epilogue_u8_round<kRows, kPanels, false>(e, m, at, lanes, v, acc);
+      epilogue_u8_round<kRows, kPanels, FinishU8::clip>(e, m, at, lanes, v, acc);
   }
   std::uint8_t* y = e.y + m * e.y_stride + n;
   if (count == 16 * kPanels) {
@@ -170,14 +238,27 @@ template <int kVectors>
 }
 #endif
 
+[[gnu::always_inline]] static inline __m256 epilogue_u8_swished(const EpilogueU8& e, __m256 f) {
+  const __m256 gate =
+      _mm256_min_ps(_mm256_set1_ps(1.0f),
+                    _mm256_max_ps(_mm256_setzero_ps(),
+                                  _mm256_fmadd_ps(_mm256_set1_ps(e.a), f, _mm256_set1_ps(e.b))));
+  const __m256 r = _mm256_min_ps(_mm256_mul_ps(f, gate), _mm256_set1_ps(e.hi)),
+               d = _mm256_set1_ps(e.divisor), y = _mm256_set1_ps(e.inverse);
+  __m256 q = _mm256_mul_ps(r, y);
+  q = _mm256_fmadd_ps(_mm256_fnmadd_ps(q, d, r), y, q);
+  return _mm256_fmadd_ps(_mm256_fnmadd_ps(q, d, r), y, q);
+}
+
 // The same for 8 columns of AVX2; count of them are valid.
-template <int kRows, bool kResidual>
+template <int kRows, FinishU8 kFinish>
 [[gnu::always_inline]] inline void epilogue_u8_round(const EpilogueU8& e, std::size_t m,
                                                      std::size_t n, std::size_t count, int h,
                                                      __m256i (&acc)[kRows][2]) {
   using Io = VectorIo<Avx2::f32>;
   const __m256 multiplier = Io::load(e.multiplier + n, count);
   const __m256 offset = e.offset ? __m256(Io::load(e.offset + n, count)) : _mm256_setzero_ps();
+  constexpr bool kResidual = kFinish == FinishU8::residual;
   const std::uint8_t* residual = kResidual ? e.residual + m * e.residual_stride + n : nullptr;
 #pragma GCC unroll 6
   for (int r = 0; r < kRows; ++r) {
@@ -187,7 +268,9 @@ template <int kRows, bool kResidual>
       f = _mm256_fmadd_ps(_mm256_cvtepi32_ps(q), _mm256_set1_ps(e.residual_scale), f);
       residual += e.residual_stride;
     }
-    acc[r][h] = _mm256_cvtps_epi32(_mm256_min_ps(f, _mm256_set1_ps(e.hi)));
+    f = kFinish == FinishU8::swish ? epilogue_u8_swished(e, f)
+                                   : _mm256_min_ps(f, _mm256_set1_ps(e.hi));
+    acc[r][h] = _mm256_cvtps_epi32(f);
   }
 }
 
@@ -202,10 +285,12 @@ template <int kRows>
 #pragma GCC unroll 2
   for (int h = 0; h < 2; ++h) {
     const std::size_t at = n + 8 * static_cast<std::size_t>(h);
-    if (e.residual != nullptr)
-      epilogue_u8_round<kRows, true>(e, m, at, counts[h], h, acc);
+    if (e.swish)
+      epilogue_u8_round<kRows, FinishU8::swish>(e, m, at, counts[h], h, acc);
+    else if (e.residual != nullptr)
+      epilogue_u8_round<kRows, FinishU8::residual>(e, m, at, counts[h], h, acc);
     else
-      epilogue_u8_round<kRows, false>(e, m, at, counts[h], h, acc);
+      epilogue_u8_round<kRows, FinishU8::clip>(e, m, at, counts[h], h, acc);
   }
   const __m256i z = _mm256_set1_epi16(e.zero_point);
   const __m128i lo = _mm_set1_epi8(static_cast<char>(e.lo));

@@ -229,7 +229,7 @@ template <class Arch>
 const EpilogueU8* fast_epilogue(const Epilogue& e, const std::int32_t* w_zero_points, std::size_t k,
                                 std::size_t begin, std::size_t end, EpilogueU8& fast) {
   if (w_zero_points != nullptr || k > gemm_u8s8_int32_depth(false)) return nullptr;
-  return epilogue_u8<Arch>(e, begin, end, fast) ? &fast : nullptr;
+  return epilogue_u8_tiles<Arch>(e, begin, end, fast) ? &fast : nullptr;
 }
 
 }  // namespace fold8::kernels::simd
