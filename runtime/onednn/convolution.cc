@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "runtime/onednn/parts.h"
 
 namespace fold8::onednn {
@@ -91,12 +93,11 @@ StepPtr finish(const Layer& l, algorithm kind) {
   return step;
 }
 
-// Windows that do not overlap: a product per position of the window, which oneDNN's deconvolution
-// takes an order of magnitude longer for than fold8's own kernels.
-bool apart(const graph::Conv& op, const Geometry& g, const Shape& w) {
-  for (std::size_t i = 0; i < g.strides.size(); ++i)
-    if (w.extent(static_cast<int>(i) + 2) > g.strides[i]) return false;
-  return op.transposed;
+// Transposed with a stride: fold8's own kernels are 4 to 30 times faster than oneDNN's
+// deconvolution, since they take the outputs that share their taps together.
+bool strided_transposed(const graph::Conv& op) {
+  return op.transposed &&
+         std::any_of(op.strides.begin(), op.strides.end(), [](std::int64_t s) { return s != 1; });
 }
 
 }  // namespace
@@ -107,7 +108,7 @@ StepPtr make_convolution(const Library& library, const graph::Conv& op,
   const auto geometry = geometry_of(op, c);
   const auto x_desc = activation_desc(x), y_desc = activation_desc(y);
   if (!geometry || !x_desc || !y_desc || y.shape.count() == 0 || x.shape.count() == 0 ||
-      apart(op, *geometry, w.shape))
+      strided_transposed(op))
     return nullptr;
   Layer l{library, op, c, *geometry, *x_desc, *y_desc, {}, {}};
   const auto channels = static_cast<std::size_t>(y.shape.extent(1));

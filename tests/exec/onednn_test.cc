@@ -105,19 +105,20 @@ TEST(Onednn, ChannelsLast) {
 }
 
 TEST(Onednn, TransposedConvolutions) {
+  for (const std::string stride : {"1", "2"}) {
+    const bool taken = stride == "1";  // the others are faster on fold8's kernels
+    const std::string step = " strides=[" + stride + "," + stride + "]";
+    compare("x: f32[1,4,5,6]\ny = conv(x, random:f32[4,6,3,3], random:f32[6]) kernel=[3,3]" + step +
+                " pads=[1,1,1,1] dilations=[1,1] transposed=true\nreturn y",
+            {{DType::f32, Shape{1, 4, 5, 6}}}, taken);
+    compare("x: f32[1,4,5,6]\ny = conv(x, random:f32[4,3,2,2]) kernel=[2,2]" + step +
+                " pads=[0,0,0,0] dilations=[1,1] transposed=true group=2\nreturn y",
+            {{DType::f32, Shape{1, 4, 5, 6}}}, taken);
+  }
   compare(
       "x: f32[1,4,5,6]\ny = conv(x, random:f32[4,6,3,3], random:f32[6]) kernel=[3,3] strides=[2,2] "
       "pads=[1,1,1,1] dilations=[1,1] transposed=true output_padding=[1,0]\nreturn y",
-      {{DType::f32, Shape{1, 4, 5, 6}}});
-  compare(
-      "x: f32[1,4,5,6]\ny = conv(x, random:f32[4,3,2,2]) kernel=[2,2] strides=[2,2] pads=[0,0,0,0] "
-      "dilations=[1,1] transposed=true group=2\nreturn y",
-      {{DType::f32, Shape{1, 4, 5, 6}}},
-      false);  // windows apart: left to fold8
-  compare(
-      "x: f32[1,4,5,6]\ny = conv(x, random:f32[4,3,3,3]) kernel=[3,3] strides=[2,2] pads=[0,0,0,0] "
-      "dilations=[1,1] transposed=true group=2\nreturn y",
-      {{DType::f32, Shape{1, 4, 5, 6}}});
+      {{DType::f32, Shape{1, 4, 5, 6}}}, false);
 }
 
 TEST(Onednn, LinearAndMatMul) {
