@@ -16,7 +16,7 @@
 
 namespace fold8::kernels::simd {
 
-inline constexpr std::size_t kStripChannels = 64;  // at once
+inline constexpr std::size_t kStripChannels = 64;  // of a vector of bytes
 
 // What a call always needs.
 struct StripPlan {
@@ -24,6 +24,7 @@ struct StripPlan {
   int rows;                  // of inputs for so many lines
   int pieces;                // rows / rows of a piece, rounded up
   int taps;                  // kernel[2]
+  std::size_t channels;      // of a strip, at most
   std::size_t pixels;        // outputs of a strip, at most
   std::size_t weight_bytes;  // of 16 channels
 };
@@ -41,9 +42,12 @@ StripPlan strip_plan(const ConvShape& s) {
   p.rows = static_cast<int>(s.kernel[1]) + p.lines - 1;
   p.pieces = (p.rows + Engine::kPieceRows - 1) / Engine::kPieceRows;
   p.taps = static_cast<int>(s.kernel[2]);
-  const std::int64_t reach = (s.kernel[2] - 1) * s.dilation[2] + 1;
-  const std::int64_t inputs =
-      static_cast<std::int64_t>(strip_piece_bytes(p.pieces) / (kStripChannels * 4));
+  // Narrow layers: the pixels of a line are one run of bytes.
+  const auto all = static_cast<std::size_t>(s.in_channels);
+  p.channels = all % 16 == 0 && all < kStripChannels ? all : kStripChannels;
+  const std::int64_t reach = (s.kernel[2] - 1) * s.dilation[2] + 1,
+                     inputs =
+                         static_cast<std::int64_t>(strip_piece_bytes(p.pieces) / (p.channels * 4));
   p.pixels = static_cast<std::size_t>((inputs - reach) / s.stride[2] + 1);
   p.weight_bytes = static_cast<std::size_t>(p.taps * p.pieces * p.lines) * 64;
   return p;
@@ -58,6 +62,7 @@ struct StripGroup {
   int taps, pieces, lines;
   std::size_t pixels;
   std::size_t m, line_rows;  // output row of pixel 0, and from line to line
+  std::size_t sample, channel, width;
 };
 
 // `count` runs of the rows of one piece, each of `width` bytes.

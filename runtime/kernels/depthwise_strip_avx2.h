@@ -107,7 +107,8 @@ struct StripAvx2 {
     std::uint8_t* y;
     std::size_t y_stride, width;
 
-    Short(const StripEpilogue& s, std::size_t channel, std::size_t count) : width(count) {
+    Short(const StripEpilogue& s, const StripGroup& g) : width(g.width) {
+      const std::size_t channel = g.channel, count = g.width;
       const Epilogue& e = *s.all;
       using Io = VectorIo<Avx2::f32>;
       multiplier = Io::load(e.multiplier + channel, count);

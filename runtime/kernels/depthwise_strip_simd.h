@@ -30,9 +30,9 @@ struct Sums {
   std::size_t channel, width;
   float row_scale[4];
 
-  Sums(const Epilogue& all, std::size_t at, std::size_t count, std::size_t sample)
-      : e(all), channel(at), width(count) {
-    for (float& v : row_scale) v = all.row_scale ? all.row_scale[sample] : 0.0f;
+  Sums(const StripEpilogue& s, const StripGroup& g)
+      : e(*s.all), channel(g.channel), width(g.width) {
+    for (float& v : row_scale) v = e.row_scale ? e.row_scale[g.sample] : 0.0f;
   }
   using Cursor = std::size_t;  // an output row
   Cursor cursor(std::size_t m) const { return m; }
@@ -114,9 +114,9 @@ template <class Engine, int kTaps, int kPieces, int kLines, bool kSwish, int kPi
 }
 
 template <class Engine, int kTaps, int kPieces, int kLines, bool kSwish, class Finish>
-[[gnu::noinline]] void group(const StripGroup& all, const Finish& given) {
-  const StripGroup g = all;  // copies that stores to y cannot touch
-  const Finish finish = given;
+[[gnu::noinline]] void group(const StripGroup& all, const StripEpilogue& epilogue) {
+  const StripGroup g = all;  // a copy that stores to y cannot touch
+  const Finish finish(epilogue, g);
   const StripWeights<Engine, kTaps, kPieces, kLines> w(g);
   const auto init = Engine::load(g.init);
   typename Finish::Cursor to[kLines];
@@ -135,13 +135,13 @@ template <class Engine, int kTaps, int kPieces, int kLines, bool kSwish, class F
   if (left == 1) turn<Engine, kTaps, kPieces, kLines, kSwish, 1>(g, w, init, finish, from, to);
 }
 
-template <class Engine, bool kSwish, int kLines, class Finish>
-void group_of(const StripGroup& g, const Finish& finish) {
+template <class Engine, class Finish, bool kSwish, int kLines>
+void group_of(const StripGroup& g, const StripEpilogue& e) {
   if (g.taps == 3 && g.pieces == Engine::kPieces3)
-    return group<Engine, 3, Engine::kPieces3, kLines, kSwish>(g, finish);
+    return group<Engine, 3, Engine::kPieces3, kLines, kSwish, Finish>(g, e);
   if (g.taps == 5 && g.pieces == Engine::kPieces5)
-    return group<Engine, 5, Engine::kPieces5, kLines, kSwish>(g, finish);
-  group<Engine, 0, 0, kLines, kSwish>(g, finish);
+    return group<Engine, 5, Engine::kPieces5, kLines, kSwish, Finish>(g, e);
+  group<Engine, 0, 0, kLines, kSwish, Finish>(g, e);
 }
 
 template <class Arch>
@@ -191,10 +191,11 @@ class Layer {
     for (std::int64_t strip = o; strip < end;) {
       const std::int64_t most = static_cast<std::int64_t>(plan_.pixels);
       const std::int64_t pixels = end - strip < most ? end - strip : most;
-      for (std::size_t c = 0; c < channels_; c += kStripChannels) {
-        const std::size_t left = channels_ - c;
-        fill(sample, y, strip, pixels, count, c, left < kStripChannels ? left : kStripChannels);
-        groups(sample, y, strip, pixels, count, c, left < kStripChannels ? left : kStripChannels);
+      for (std::size_t c = 0; c < channels_; c += plan_.channels) {
+        const std::size_t left = channels_ - c,
+                          width = left < plan_.channels ? left : plan_.channels;
+        fill(sample, y, strip, pixels, count, c, width);
+        groups(sample, y, strip, pixels, count, c, width);
       }
       strip += pixels;
     }
@@ -228,9 +229,9 @@ class Layer {
     }
   }
 
-  // Narrow layers: several pixels are one run.
+  // All channels: the pixels are one run.
   void fill_run(StripRows s, int rows, std::size_t step, std::uint8_t* to) {
-    if (s.width == channels_ && s.width % 16 == 0 && s.width < kStripChannels) {
+    if (s.width == channels_ && plan_.channels == channels_) {
       const std::size_t bytes = s.width * s.count, whole = bytes / kStripChannels;
       for (std::size_t& each : s.step) each = each == 0 ? 0 : kStripChannels;
       s.width = kStripChannels, s.count = whole;
@@ -271,6 +272,7 @@ class Layer {
     g.taps = plan_.taps, g.pieces = plan_.pieces, g.lines = plan_.lines;
     g.pixels = static_cast<std::size_t>(pixels);
     g.line_rows = static_cast<std::size_t>(s_.out[2]);
+    g.sample = static_cast<std::size_t>(sample);
     g.m = static_cast<std::size_t>((sample * s_.out[1] + y) * s_.out[2] + o);
     for (std::size_t i = 0; i < width; i += Engine::kLanes) {
       const std::size_t channel = c + i, lane = channel % 16;
@@ -278,22 +280,23 @@ class Layer {
       g.weights = weights_ + channel / 16 * plan_.weight_bytes +
                   lane / Engine::kLanes * (plan_.weight_bytes / 2);
       g.init = init_ + 4 * channel;
-      const std::size_t lanes = width - i < Engine::kLanes ? width - i : Engine::kLanes;
+      g.channel = channel;
+      g.width = width - i < Engine::kLanes ? width - i : Engine::kLanes;
       if (count == 2)
-        finished<2>(g, channel, lanes, static_cast<std::size_t>(sample));
+        finished<2>(g);
       else
-        finished<1>(g, channel, lanes, static_cast<std::size_t>(sample));
+        finished<1>(g);
     }
   }
 
   template <int kLines>
-  void finished(const StripGroup& g, std::size_t channel, std::size_t width, std::size_t sample) {
+  void finished(const StripGroup& g) {
     using Short = typename Engine::Short;
     if (epilogue_.finish == StripFinish::clipped)
-      return group_of<Engine, false, kLines>(g, Short(epilogue_, channel, width));
+      return group_of<Engine, Short, false, kLines>(g, epilogue_);
     if (epilogue_.finish == StripFinish::swished)
-      return group_of<Engine, true, kLines>(g, Short(epilogue_, channel, width));
-    group_of<Engine, false, kLines>(g, Sums<Arch>(a_.epilogue, channel, width, sample));
+      return group_of<Engine, Short, true, kLines>(g, epilogue_);
+    group_of<Engine, Sums<Arch>, false, kLines>(g, epilogue_);
   }
 
   const ConvU8S8Args& a_;

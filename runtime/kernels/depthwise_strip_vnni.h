@@ -100,7 +100,8 @@ struct StripVnni {
     __mmask16 mask;
     bool whole;
 
-    Short(const StripEpilogue& s, std::size_t channel, std::size_t width) {
+    Short(const StripEpilogue& s, const StripGroup& g) {
+      const std::size_t channel = g.channel, width = g.width;
       const Epilogue& e = *s.all;
       mask = static_cast<__mmask16>((1u << width) - 1);
       whole = width == 16;
