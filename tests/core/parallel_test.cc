@@ -1,9 +1,13 @@
 #include "runtime/core/parallel.h"
 
 #include <gtest/gtest.h>
+#include <time.h>
 #include <xmmintrin.h>
 
 #include <atomic>
+#include <chrono>
+#include <memory>
+#include <thread>
 #include <vector>
 
 namespace fold8 {
@@ -21,6 +25,51 @@ TEST(ThreadPool, CoversEveryIndexOnce) {
       for (auto& h : hits) EXPECT_EQ(h, 1);
     }
   }
+}
+
+// Jobs of one to four parts in quick succession, inside a run (workers look out for work) and
+// outside.
+TEST(ThreadPool, JobsOfChangingSizesFollowEachOther) {
+  ThreadPool pool(4);
+  for (const bool in_run : {true, false}) {
+    const auto run = in_run ? std::make_unique<DefaultFloatMode>() : nullptr;
+    for (std::size_t i = 0; i < 600; ++i) {
+      std::vector<int> hits(i % 23);  // parts write apart from each other
+      pool.parallel_for(hits.size(), i % 5, [&](std::size_t b, std::size_t e, std::size_t) {
+        for (std::size_t k = b; k < e; ++k) ++hits[k];
+      });
+      EXPECT_EQ(hits, std::vector<int>(hits.size(), 1));
+    }
+  }
+}
+
+TEST(ThreadPool, PoolsTakeTurnsInOneRun) {
+  ThreadPool a(2), b(3);
+  const DefaultFloatMode run;
+  std::atomic<int> parts{0};
+  for (int i = 0; i < 200; ++i)
+    (i % 2 == 0 ? a : b).parallel_for(2, 1, [&](std::size_t, std::size_t, std::size_t) {
+      ++parts;
+    });
+  EXPECT_EQ(parts, 400);
+}
+
+double cpu_seconds() {
+  timespec t;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) / 1e9;
+}
+
+TEST(ThreadPool, SleepsBetweenRuns) {
+  ThreadPool pool(8);
+  {
+    const DefaultFloatMode run;
+    pool.parallel_for(8, 1, [](std::size_t, std::size_t, std::size_t) {});
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  const double before = cpu_seconds();
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  EXPECT_LT(cpu_seconds() - before, 0.05);  // seven workers that spin would take 0.2 or more
 }
 
 TEST(ThreadPool, SmallWorkStaysOnTheCaller) {
