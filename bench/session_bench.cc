@@ -61,7 +61,6 @@ T need(Result<T> r) {
 std::unique_ptr<exec::Session> session_of(const ModelPtr& model, int threads = 1) {
   exec::SessionOptions options;
   options.threads = threads;
-  options.plan_cache = 64;
   return need(exec::Session::create(model, options));
 }
 
@@ -197,27 +196,24 @@ void bench_plan(const char* path, const Shapes& shapes) {
     if (in.empty() || (shapes.empty() && t > 0)) break;
     turns.push_back(std::move(in));
   }
-  std::vector<double> alone, fresh, seen, again;
+  std::vector<double> alone, fresh, seen;
   const auto timed_run = [&](const Inputs& inputs) {
     const double start = cpu_us();
     run(*session, inputs);
     return cpu_us() - start;
   };
-  run(*session, turns[0]);  // the largest: memory is there from now on
-  for (const Inputs& in : turns) {
-    const double took = planning_us(model, info, in);
-    if (&in != &turns[0]) alone.push_back(took);  // the first reads every constant
-    fresh.push_back(timed_run(in));
-  }
-  for (const Inputs& in : turns) {  // behind a run of another shape, as in the loop above
-    seen.push_back(timed_run(in));
-    double best = timed_run(in);
-    for (int i = 0; i < 4; ++i) best = std::min(best, timed_run(in));
-    again.push_back(best);
-  }
-  for (std::size_t i = 0; i < turns.size(); ++i) {
-    fresh[i] -= seen[i];
-    seen[i] -= again[i];
+  run(*session, turns[0]);             // the largest: memory is there from now on
+  planning_us(model, info, turns[0]);  // reads every constant
+  for (std::size_t t = 1; t < turns.size(); ++t) {
+    alone.push_back(planning_us(model, info, turns[t]));
+    run(*session, turns[t - 1]);
+    const double first = timed_run(turns[t]);
+    run(*session, turns[t - 1]);
+    const double second = timed_run(turns[t]);  // as the first, but the plan is there
+    double best = timed_run(turns[t]);
+    for (int i = 0; i < 4; ++i) best = std::min(best, timed_run(turns[t]));
+    fresh.push_back(first - second);
+    seen.push_back(second - best);
   }
   const double nodes = static_cast<double>(model->order().size());
   std::printf(

@@ -10,7 +10,8 @@ struct Binding {
   const PlanOptions& options;
   Plan& plan;
   Segment segment;
-  std::vector<bool> needed;  // [values]: somebody reads the bytes
+  std::vector<bool> needed;     // [values]: somebody reads the bytes
+  ops::PrepareContext context;  // room, kept from node to node
 };
 
 // Types of the nodes from segment.begin on, up to the first that cannot be known yet (segment.end).

@@ -110,7 +110,7 @@ class SegmentInference {
         if (v != graph::kNoValue) set_dynamic(v);
       return ok_status();
     }
-    FOLD8_CHECK_OK(infer_node(id, b_.plan.facts));
+    FOLD8_CHECK_OK(infer_node(id, b_.plan.facts, context_));
     for (graph::ValueId v : n.outputs) {
       if (v == graph::kNoValue) continue;
       Facts& f = b_.plan.facts.edit(v);
@@ -138,6 +138,7 @@ class SegmentInference {
   }
 
   Binding& b_;
+  ops::InferContext context_;
 };
 
 }  // namespace

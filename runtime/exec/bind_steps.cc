@@ -42,10 +42,12 @@ bool only_constants(const Binding& b, const graph::Node& n) {
 
 Status prepare_operator(Binding& b, const graph::Node& n, PlannedStep& step) {
   std::list<TensorType> bounded;  // stay put
-  ops::PrepareContext c;
+  ops::PrepareContext& c = b.context;
+  c.inputs.clear();
+  c.outputs.clear();
   c.kernels = b.options.kernels;
   c.threads = b.options.pool != nullptr ? b.options.pool->threads() : 1;
-  if (only_constants(b, n)) c.memo = &b.info.memos[static_cast<std::size_t>(step.node)];
+  c.memo = only_constants(b, n) ? &b.info.memos[static_cast<std::size_t>(step.node)] : nullptr;
   const auto add = [&](graph::ValueId v) {
     ops::PrepareContext::Operand operand;
     if (v == graph::kNoValue) return operand;
@@ -59,8 +61,6 @@ Status prepare_operator(Binding& b, const graph::Node& n, PlannedStep& step) {
     operand.ints = f.data == nullptr ? f.ints.get() : nullptr;
     return operand;
   };
-  c.inputs.reserve(n.inputs.size());
-  c.outputs.reserve(n.outputs.size());
   for (graph::ValueId v : n.inputs) c.inputs.push_back(add(v));
   for (graph::ValueId v : n.outputs) {
     c.outputs.push_back(add(v));

@@ -17,8 +17,9 @@ void fill_unknown(Shape& inferred, const Shape& declared) {
 }
 
 // Types of outputs are moved into the context: an error ends the plan.
-ops::InferContext make_context(const graph::Node& n, FactsTable& facts) {
-  ops::InferContext c;
+void fill_context(const graph::Node& n, FactsTable& facts, ops::InferContext& c) {
+  c.inputs.clear();
+  c.outputs.clear();
   c.inputs.reserve(n.inputs.size());
   c.outputs.reserve(n.outputs.size());
   for (graph::ValueId v : n.inputs) {
@@ -39,7 +40,6 @@ ops::InferContext make_context(const graph::Node& n, FactsTable& facts) {
     output.typed = f.has_type;
     output.type = std::move(f.type);
   }
-  return c;
 }
 
 }  // namespace
@@ -90,14 +90,14 @@ std::string describe(const graph::Node& n) {
   return "node '" + n.name + "' (" + graph::display_name(n.op) + ")";
 }
 
-Status infer_node(graph::NodeId id, FactsTable& facts) {
+Status infer_node(graph::NodeId id, FactsTable& facts, ops::InferContext& c) {
   const graph::Graph& g = facts.graph();
   const graph::Node& n = g.node(id);
   for (graph::ValueId v : n.inputs)
     if (v != graph::kNoValue && !facts[v].has_type)
       return in_context(describe(n), invalid_model("the type of its operand '" + g.value(v).name +
                                                    "' is not known"));
-  ops::InferContext c = make_context(n, facts);
+  fill_context(n, facts, c);
   if (auto s = ops::infer(n.op, c); !s.ok()) return in_context(describe(n), std::move(s).error());
   for (std::size_t o = 0; o < n.outputs.size(); ++o) {
     if (n.outputs[o] == graph::kNoValue) continue;

@@ -68,7 +68,8 @@ bool is_control_flow(const graph::Op& op);
 // Fills the facts of the node's outputs from those of its operands. Declared types keep dtype,
 // params and layout, and fill extents that inference cannot tell. Errors name the node. Not for
 // control flow.
-Status infer_node(graph::NodeId n, FactsTable& facts);
+// `context` is room that a caller may keep from node to node.
+Status infer_node(graph::NodeId n, FactsTable& facts, ops::InferContext& context);
 
 // "node 'conv1' (conv)": where an error happened.
 std::string describe(const graph::Node& n);

@@ -163,9 +163,10 @@ Status infer_types(graph::Graph& g) {
   FOLD8_TRY(const std::vector<graph::NodeId> order, g.topological_order());
   const ConstantFacts constants(g);
   FactsTable facts(constants);
+  ops::InferContext context;
   for (graph::NodeId n : order) {
     if (!is_control_flow(g.node(n).op)) {
-      FOLD8_CHECK_OK(infer_node(n, facts));
+      FOLD8_CHECK_OK(infer_node(n, facts, context));
     } else if (auto s = ControlInference(g, n, facts).run(); !s.ok()) {
       return in_context(describe(g.node(n)), std::move(s).error());
     }

@@ -67,7 +67,7 @@ std::unique_ptr<Plan> start_plan(const GraphInfo& info, std::vector<Shape> input
 }
 
 Status bind_next_segment(const GraphInfo& info, const PlanOptions& options, Plan& plan) {
-  Binding b{info, options, plan, {}, {}};
+  Binding b{info, options, plan, {}, {}, {}};
   b.segment.begin = plan.segments.empty() ? 0 : plan.segments.back().end;
   FOLD8_CHECK_OK(infer_segment(b));
   const std::vector<graph::NodeId> nodes = choose_nodes(b);

@@ -89,7 +89,8 @@ Result<StepPtr> prepare_average_u8(const graph::Pool& op, const PrepareContext& 
   if (taps > (1 << 26))
     return unsupported("an average over " + std::to_string(taps) + " positions");
   std::vector<float> m(static_cast<std::size_t>(taps) + 1, 0.0f);
-  for (std::int64_t i = 1; i <= taps; ++i)
+  const std::int64_t fewest = op.global ? taps : 1;  // a global window is never cut by a border
+  for (std::int64_t i = fewest; i <= taps; ++i)
     m[static_cast<std::size_t>(i)] =
         static_cast<float>(static_cast<double>(q.scale()) / sy / static_cast<double>(i));
   return line_step(args, c.kernels->average_pool_u8, l, std::uint8_t{}, std::byte{}, std::move(m));
