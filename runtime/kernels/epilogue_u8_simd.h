@@ -215,7 +215,18 @@ template <int kRows, int kPanels>
       epilogue_u8_round<kRows, kPanels, FinishU8::clip>(e, m, at, lanes, v, acc);
   }
   std::uint8_t* y = e.y + m * e.y_stride + n;
-  if (count == 16 * kPanels) {
+  if constexpr (kPanels == 1 && kRows % 4 == 0) {  // the codes of four rows at once
+    const __mmask16 lanes = static_cast<__mmask16>(mask);
+#pragma GCC unroll 3
+    for (int r = 0; r < kRows; r += 4, y += 4 * e.y_stride) {
+      const __m512i rows[4] = {acc[r][0], acc[r + 1][0], acc[r + 2][0], acc[r + 3][0]};
+      const __m512i q = epilogue_u8_codes<4>(e, rows);
+      _mm_mask_storeu_epi8(y, lanes, _mm512_castsi512_si128(q));
+      _mm_mask_storeu_epi8(y + e.y_stride, lanes, _mm512_extracti32x4_epi32(q, 1));
+      _mm_mask_storeu_epi8(y + 2 * e.y_stride, lanes, _mm512_extracti32x4_epi32(q, 2));
+      _mm_mask_storeu_epi8(y + 3 * e.y_stride, lanes, _mm512_extracti32x4_epi32(q, 3));
+    }
+  } else if (count == 16 * kPanels) {
 #pragma GCC unroll 12
     for (int r = 0; r < kRows; ++r, y += e.y_stride)
       epilogue_u8_store<kPanels>(y, epilogue_u8_codes<kPanels>(e, acc[r]));

@@ -5,9 +5,11 @@
 namespace fold8::kernels {
 
 std::size_t u8s8_block_rows(std::size_t k) {
-  constexpr std::size_t kBlockBytes = std::size_t{256} << 10, kMost = 96, kLeast = 12;
-  return std::clamp(kBlockBytes / (s8_groups(k) * kGroupDepth + 1) / kLeast * kLeast, kLeast,
-                    kMost);
+  constexpr std::size_t kBlockBytes = std::size_t{256} << 10, kThinBytes = std::size_t{16} << 10,
+                        kUsual = 96, kMost = 384, kStep = 12;
+  const std::size_t row = s8_groups(k) * kGroupDepth + 1;
+  return std::max(std::clamp(kBlockBytes / row / kStep * kStep, kStep, kUsual),
+                  std::min(kThinBytes / row / kStep * kStep, kMost));
 }
 
 std::size_t u8s8_block_scratch_bytes(std::size_t k) {

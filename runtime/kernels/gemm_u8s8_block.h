@@ -11,7 +11,7 @@
 
 namespace fold8::kernels::simd {
 
-inline constexpr std::size_t kMostBlockRows = 96;  // u8s8_block_rows never says more
+inline constexpr std::size_t kMostBlockRows = 384;  // u8s8_block_rows never says more
 inline constexpr std::size_t kSegmentDepth =
     32768;  // of sums too long for int32: 255 * 128 * 32768 < 2^31
 inline constexpr std::size_t kMostTileSums = 12 * 32;  // 12 x 2, 8 x 3 and 6 x 4 panels
