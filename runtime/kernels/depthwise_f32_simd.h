@@ -45,14 +45,18 @@ template <class Arch, int U, int KW, int S, bool kInside, bool kWhole>
 #pragma GCC unroll 8
     for (int k = 0; k < KW; ++k)
       wv[k] = batch::load_unaligned(w + static_cast<std::size_t>(k) * t.w_tap[2]);
-    x += t.first * static_cast<std::int64_t>(t.x_tap[2]);
+    const std::size_t pixel = t.x_tap[2];
+    x += t.first * static_cast<std::int64_t>(pixel);
 #pragma GCC unroll 32
-    for (int i = 0; i < (U - 1) * S + KW; ++i, x += t.x_tap[2]) {
-      asm("" : "+r"(x));  // one pointer that moves, not one per pixel
+    for (int i = 0; i < (U - 1) * S + KW; ++i) {
+      if (i % 3 == 0) {
+        if (i > 0) x += 3 * pixel;
+        asm("" : "+r"(x));  // one pointer that moves, not one per pixel
+      }
       if (!kInside &&
           static_cast<std::uint64_t>(t.first + i) >= static_cast<std::uint64_t>(t.width))
         continue;
-      const batch xv = load(x);
+      const batch xv = load(x + static_cast<std::size_t>(i % 3) * pixel);
 #pragma GCC unroll 8
       for (int k = 0; k < KW; ++k)
         if (i >= k && (i - k) % S == 0 && (i - k) / S < U)
