@@ -120,6 +120,8 @@ struct EngineVnni {
   static constexpr std::size_t max_rows(std::size_t panels) {
     return panels == 4 ? 6 : panels == 3 ? 8 : 12;
   }
+  // Rows that finish together.
+  static constexpr std::size_t row_step(std::size_t panels) { return panels == 1 ? 4 : 1; }
 
   static TileU8S8Fn* tile(std::size_t rows, std::size_t panels) {
     switch (panels) {
