@@ -116,6 +116,13 @@ void endings(const Case& c, const Options& o) {
               ratio(t[1], t[0]), ratio(t[2], t[0]), ratio(t[3], t[0]));
 }
 
+// What oneDNN is held to; null: nothing.
+const char* onednn_isa(std::string_view target) {
+  if (target == "avx512_vnni") return nullptr;
+  if (target == "avx512") return "AVX512_CORE";
+  return target == "avx_vnni" ? "AVX2_VNNI" : "AVX2";
+}
+
 int run(const Options& o) {
   const auto target = kernels::select_target();
   if (!target.ok()) {
@@ -123,7 +130,7 @@ int run(const Options& o) {
     return 1;
   }
   const kernels::Target& t = **target;
-  if (t.name != "avx512_vnni") setenv("ONEDNN_MAX_CPU_ISA", "AVX2", 0);
+  if (const char* isa = onednn_isa(t.name)) setenv("ONEDNN_MAX_CPU_ISA", isa, 0);
   const double peak = int8_peak_macs_per_second(t.name);
   std::printf("target %s, peak %.1f GMAC/s\n", std::string(t.name).c_str(), peak * 1e-9);
   if (o.endings)

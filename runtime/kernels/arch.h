@@ -14,18 +14,31 @@ struct Avx2 {
   using xsimd_arch = xsimd::fma3<xsimd::avx2>;
   using f32 = xsimd::batch<float, xsimd_arch>;
   using s32 = xsimd::batch<std::int32_t, xsimd_arch>;
-  static constexpr bool has_vnni = false;
 };
 
-#ifdef __AVX512VNNI__
-// AVX-512 F, CD, DQ, BW, VL and VNNI: 32 registers of 16 floats. INT8 products through vpdpbusd:
-// exact.
-struct Avx512Vnni {
+#ifdef __AVXVNNI__
+// Avx2 with the 256-bit vpdpbusd: exact INT8 products of bytes as they are.
+struct AvxVnni : Avx2 {};
+#endif
+
+#ifdef __AVX512F__
+// AVX-512 F, CD, DQ, BW, VL: 32 registers of 16 floats. INT8 products as on Avx2, twice as wide.
+struct Avx512 {
   using xsimd_arch = xsimd::avx512bw;
   using f32 = xsimd::batch<float, xsimd_arch>;
   using s32 = xsimd::batch<std::int32_t, xsimd_arch>;
-  static constexpr bool has_vnni = true;
 };
 #endif
+
+#ifdef __AVX512VNNI__
+// Avx512 with the 512-bit vpdpbusd.
+struct Avx512Vnni : Avx512 {};
+#endif
+
+// The instruction sets of one register width: a set and the one that adds VNNI to it.
+template <class Arch>
+concept Width256 = Arch::f32::size == 8;
+template <class Arch>
+concept Width512 = Arch::f32::size == 16;
 
 }  // namespace fold8::kernels

@@ -10,7 +10,7 @@ struct CpuFeatures {
   bool avx2_fma = false;     // AVX2, FMA, F16C, with the YMM state saved by the OS
   bool avx512 = false;       // F, CD, DQ, BW, VL, with the ZMM state saved by the OS
   bool avx512_vnni = false;  // avx512 and VNNI
-  bool avx_vnni = false;     // the 256-bit VEX form
+  bool avx_vnni = false;     // avx2_fma and the 256-bit VNNI with VEX encoding
 };
 
 const CpuFeatures& cpu_features();  // detected once

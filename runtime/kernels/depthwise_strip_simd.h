@@ -3,6 +3,8 @@
 #pragma once
 
 #include "runtime/kernels/depthwise_strip_avx2.h"
+#include "runtime/kernels/depthwise_strip_avx512.h"
+#include "runtime/kernels/depthwise_strip_avx_vnni.h"
 #include "runtime/kernels/depthwise_strip_vnni.h"
 #include "runtime/kernels/epilogue_shift.h"
 #include "runtime/kernels/epilogue_simd.h"
@@ -13,6 +15,18 @@ template <class Arch>
 struct StripEngineOf {
   using type = StripAvx2<Arch>;
 };
+#ifdef __AVXVNNI__
+template <>
+struct StripEngineOf<AvxVnni> {
+  using type = StripAvxVnni<AvxVnni>;
+};
+#endif
+#ifdef __AVX512F__
+template <>
+struct StripEngineOf<Avx512> {
+  using type = StripAvx512<Avx512>;
+};
+#endif
 #ifdef __AVX512VNNI__
 template <>
 struct StripEngineOf<Avx512Vnni> {

@@ -5,7 +5,7 @@
 #include "runtime/kernels/arch.h"
 #include "runtime/kernels/depthwise_strip_epilogue.h"
 
-#ifdef __AVX512VNNI__
+#ifdef __AVX512F__  // without VNNI: for Short alone
 namespace fold8::kernels::simd {
 
 template <class Arch>

@@ -7,6 +7,8 @@
 #include "runtime/kernels/epilogue_sums_simd.h"
 #include "runtime/kernels/gemm_u8s8.h"
 #include "runtime/kernels/gemm_u8s8_avx2.h"
+#include "runtime/kernels/gemm_u8s8_avx512.h"
+#include "runtime/kernels/gemm_u8s8_avx_vnni.h"
 #include "runtime/kernels/gemm_u8s8_vnni.h"
 
 namespace fold8::kernels::simd {
@@ -43,6 +45,18 @@ template <class Arch>
 struct EngineOf {
   using type = EngineAvx2<Arch>;
 };
+#ifdef __AVXVNNI__
+template <>
+struct EngineOf<AvxVnni> {
+  using type = EngineAvxVnni<AvxVnni>;
+};
+#endif
+#ifdef __AVX512F__
+template <>
+struct EngineOf<Avx512> {
+  using type = EngineAvx512<Avx512>;
+};
+#endif
 #ifdef __AVX512VNNI__
 template <>
 struct EngineOf<Avx512Vnni> {

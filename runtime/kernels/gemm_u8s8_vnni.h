@@ -3,7 +3,6 @@
 // panels, 8 x 3, 12 x 2, 12 x 1. Include only from gemm_u8s8_simd.h.
 #pragma once
 
-#include <cstring>
 #include <utility>
 
 #include "runtime/kernels/gemm_u8s8_tile.h"
@@ -12,21 +11,6 @@
 namespace fold8::kernels::simd {
 
 namespace vnni {
-
-[[gnu::always_inline]] static inline std::int32_t load_group(const std::uint8_t* x) {
-  std::int32_t v;
-  std::memcpy(&v, x, 4);
-  return v;
-}
-
-// The 1 to 3 bytes behind the last whole group; the weights that meet the missing ones are 0.
-[[gnu::always_inline]] static inline std::int32_t load_tail(const std::uint8_t* x,
-                                                            std::size_t bytes) {
-  std::uint32_t v = x[0];
-  if (bytes > 1) v |= std::uint32_t{x[1]} << 8;
-  if (bytes > 2) v |= std::uint32_t{x[2]} << 16;
-  return static_cast<std::int32_t>(v);
-}
 
 template <class Arch, int kRows, int kPanels>
 [[gnu::noinline]] void tile(const TileU8S8& t) {

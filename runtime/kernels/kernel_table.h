@@ -42,7 +42,7 @@ struct KernelTable : families::int8_matrix,
                      families::spatial {};
 
 struct Target {
-  std::string_view name;  // "reference", "avx2", "avx512_vnni"
+  std::string_view name;  // "avx512_vnni", "avx_vnni", "avx512", "avx2" or "reference"
   bool (*cpu_can_run)();
   const KernelTable* kernels;
 };

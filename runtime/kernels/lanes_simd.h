@@ -36,12 +36,12 @@ struct Lanes<Avx2::f32> {
   }
 };
 
-#ifdef __AVX512VNNI__
+#ifdef __AVX512F__
 template <>
-struct Lanes<Avx512Vnni::f32> {
-  using F = Avx512Vnni::f32;
-  using Int = Avx512Vnni::s32;
-  using Mask = xsimd::batch_bool<float, Avx512Vnni::xsimd_arch>;
+struct Lanes<Avx512::f32> {
+  using F = Avx512::f32;
+  using Int = Avx512::s32;
+  using Mask = xsimd::batch_bool<float, Avx512::xsimd_arch>;
   static F fma(F a, F b, F c) { return _mm512_fmadd_ps(a, b, c); }
   static F select(Mask m, F a, F b) {
     return _mm512_mask_blend_ps(static_cast<__mmask16>(m.data), b, a);

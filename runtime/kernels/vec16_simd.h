@@ -10,14 +10,14 @@
 namespace fold8::kernels {
 
 // Memory: load and store 16 elements, or the first n < 16 (the rest is read as 0 and not written).
-// Nothing outside is touched. Instantiated for each Arch below.
+// Nothing outside is touched.
 template <class Arch>
 struct Memory16;
 
-template <>
-struct Memory16<Avx2> {
-  using V = V16<Avx2>;
-  using I = I16<Avx2>;
+template <Width256 Arch>
+struct Memory16<Arch> {
+  using V = V16<Arch>;
+  using I = I16<Arch>;
   static __m256i mask(int n) {  // lanes below n
     return _mm256_cmpgt_epi32(_mm256_set1_epi32(n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
   }
@@ -120,7 +120,7 @@ struct Memory16<Avx2> {
       return Avx2::s32(_mm256_max_epi32(a.part[i], b.part[i]));
     });
   }
-  FOLD8_INLINE static unsigned any_mask(M16<Avx2> m) {  // bit i: lane i is set
+  FOLD8_INLINE static unsigned any_mask(M16<Arch> m) {  // bit i: lane i is set
     return static_cast<unsigned>(_mm256_movemask_ps(m.part[0])) |
            static_cast<unsigned>(_mm256_movemask_ps(m.part[1])) << 8;
   }
@@ -133,16 +133,16 @@ struct Memory16<Avx2> {
   }
 };
 
-#ifdef __AVX512VNNI__
-template <>
-struct Memory16<Avx512Vnni> {
-  using V = V16<Avx512Vnni>;
-  using I = I16<Avx512Vnni>;
+#ifdef __AVX512F__
+template <Width512 Arch>
+struct Memory16<Arch> {
+  using V = V16<Arch>;
+  using I = I16<Arch>;
   FOLD8_INLINE static V wrap(__m512 v) {
-    return V::make([&](int) FOLD8_INLINE_LAMBDA { return Avx512Vnni::f32(v); });
+    return V::make([&](int) FOLD8_INLINE_LAMBDA { return Avx512::f32(v); });
   }
   FOLD8_INLINE static I wrap(__m512i v) {
-    return I::make([&](int) FOLD8_INLINE_LAMBDA { return Avx512Vnni::s32(v); });
+    return I::make([&](int) FOLD8_INLINE_LAMBDA { return Avx512::s32(v); });
   }
   static __mmask16 mask(int n) { return static_cast<__mmask16>((1u << n) - 1u); }
   FOLD8_INLINE static V load(const float* p) { return wrap(_mm512_loadu_ps(p)); }
@@ -173,7 +173,7 @@ struct Memory16<Avx512Vnni> {
   FOLD8_INLINE static I from_s8(__m128i b) { return wrap(_mm512_cvtepi8_epi32(b)); }
   FOLD8_INLINE static __m128i to_bytes(I v) { return _mm512_cvtepi32_epi8(v.part[0]); }
   FOLD8_INLINE static I max(I a, I b) { return wrap(_mm512_max_epi32(a.part[0], b.part[0])); }
-  FOLD8_INLINE static unsigned any_mask(M16<Avx512Vnni> m) {
+  FOLD8_INLINE static unsigned any_mask(M16<Arch> m) {
     return static_cast<__mmask16>(m.part[0].data);
   }
   FOLD8_INLINE static float fold_sum(V v) {

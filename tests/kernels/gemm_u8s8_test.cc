@@ -62,6 +62,11 @@ class Product {
     return acc;
   }
   std::span<std::uint8_t> x() { return x_.span(); }
+  void fill(std::uint8_t x, std::int8_t w) {
+    std::fill(x_.span().begin(), x_.span().end(), x);
+    std::fill(w_.span().begin(), w_.span().end(), w);
+    pack_s8(w_.data(), k_, n_, k_, packed_.data());
+  }
   EpilogueInputs& inputs() { return inputs_; }
 
  private:
@@ -129,6 +134,19 @@ TEST_P(GemmU8S8Target, AwkwardShapesAreExact) {
       for (std::size_t k : {1, 2, 3, 4, 7, 16, 33, 130}) {
         SCOPED_TRACE(::testing::Message() << m << "x" << n << "x" << k);
         Product p(rng, m, n, k, {}, (m + n + k) % 5 == 0);
+        expect_reference(p);
+      }
+}
+
+// Where pairs of products are added in 16 bits, these saturate.
+TEST_P(GemmU8S8Target, TheLargestProductsAreExact) {
+  SeededRng rng;
+  for (std::size_t m : {1, 3, 8, 40})
+    for (std::size_t k : {2, 4, 31, 256})
+      for (std::int8_t w : {127, -128, -127}) {
+        SCOPED_TRACE(::testing::Message() << m << "x" << k << " times " << int(w));
+        Product p(rng, m, 20, k, {});
+        p.fill(255, w);
         expect_reference(p);
       }
 }

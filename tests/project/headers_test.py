@@ -14,7 +14,7 @@ from pathlib import Path
 
 from layering_test import INCLUDE, is_isa_only
 
-ISA = ['-mavx2', '-mfma', '-mf16c', '-mavx512f', '-mavx512cd', '-mavx512dq', '-mavx512bw', '-mavx512vl', '-mavx512vnni']
+ISA = ['-mavx2', '-mfma', '-mf16c', '-mavx512f', '-mavx512cd', '-mavx512dq', '-mavx512bw', '-mavx512vl', '-mavx512vnni', '-mavxvnni']
 FLAGS = ['-std=c++20', '-fsyntax-only', '-ffp-contract=off', '-Wall', '-Wextra', '-Werror', '-Wno-missing-field-initializers',
          '-DONNX_ML=1', '-DONNX_NAMESPACE=onnx', '-x', 'c++', '-']
 QUIET_ISA = ['-Wno-uninitialized', '-Wno-maybe-uninitialized']   # the compiler's own AVX-512 headers

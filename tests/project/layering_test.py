@@ -61,7 +61,7 @@ LIBRARIES = {
 }
 
 # Headers with vector code: no source file outside targets/ may reach one, however many headers lie between.
-ISA_ONLY = ('*_simd.h', '*_avx2.h', '*_vnni.h', 'arch.h', 'all_simd.h')
+ISA_ONLY = ('*_simd.h', '*_avx2.h', '*_avx512.h', '*_vnni.h', 'arch.h', 'all_simd.h')
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
 
 
