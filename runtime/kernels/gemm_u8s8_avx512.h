@@ -74,6 +74,7 @@ struct EngineAvx512 {
   static constexpr std::size_t kMaxPanels = 1;
   static constexpr std::size_t kExpandFrom = 36;  // rows from which expanding a panel pays
   static constexpr std::size_t max_rows(std::size_t) { return 12; }
+  static constexpr std::size_t row_step(std::size_t) { return 1; }
 
   static TileU8S8Fn* tile(std::size_t rows, bool expanded) {
     constexpr auto kRows = std::make_integer_sequence<int, 12>{};

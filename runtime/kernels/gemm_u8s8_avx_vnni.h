@@ -102,6 +102,7 @@ struct EngineAvxVnni {
   static constexpr bool kWidened = false;
   static constexpr std::size_t kMaxPanels = 1;
   static constexpr std::size_t max_rows(std::size_t) { return 6; }
+  static constexpr std::size_t row_step(std::size_t) { return 1; }
 
   static TileU8S8Fn* tile(std::size_t rows, std::size_t) {
     return avx_vnni::tile_for<Arch>(rows, std::make_integer_sequence<int, 6>{});
