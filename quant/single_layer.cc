@@ -85,6 +85,9 @@ class Cutter {
     const NodeId p = producers_[static_cast<std::size_t>(v)];
     if (p == kNoNode) return invalid_model("input '" + value.name + "' has no float counterpart");
     const Node& n = from_.node(p);
+    if (std::holds_alternative<graph::Relayout>(n.op) && n.inputs.size() == 1 &&
+        from_.type(n.inputs[0]).dtype != from_.type(v).dtype)
+      return rounded(n, v);
     const bool rounds = std::holds_alternative<graph::Quantize>(n.op) ||
                         std::holds_alternative<graph::Dequantize>(n.op) ||
                         std::holds_alternative<graph::DynamicQuantize>(n.op);
@@ -104,6 +107,14 @@ class Cutter {
       return copies_[v];
     }
     return invalid_model("operand '" + value.name + "' has no float counterpart");
+  }
+
+  // A Relayout that rounds on its way: layouts mean nothing here.
+  Result<ValueId> rounded(const Node& n, ValueId v) {
+    FOLD8_TRY(const ValueId x, operand(n.inputs[0]));
+    const ValueId q = result(v);
+    to.add_node(graph::Quantize{}, n.name, {x}, {q});
+    return copies_[v] = q;
   }
 
   Result<ValueId> through(const Node& n, ValueId wanted) {

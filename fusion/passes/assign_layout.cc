@@ -32,6 +32,7 @@ class LayoutPass {
   Status run() {
     FOLD8_TRY(const std::vector<NodeId> order, g_.topological_order());
     for (NodeId n : order) node(n);
+    round_while_rearranging();
     return g_.compact();  // graph outputs may stay channels_last: the executor hands them out in
                           // plain order
   }
@@ -95,6 +96,29 @@ class LayoutPass {
     if (!last) return;
     for (ValueId v : g_.node(id).outputs)
       if (has_space(g_, v)) g_.value(v).type.layout = Layout::channels_last;
+  }
+
+  // Relayout(Quantize(x)) of a plain x is one pass over it.
+  void round_while_rearranging() {
+    const std::vector<NodeId> makers = g_.producers();
+    const std::vector<std::vector<NodeId>> readers = g_.consumers();
+    for (NodeId n = 0; n < g_.node_count(); ++n) {
+      if (g_.node(n).dead || !std::holds_alternative<graph::Relayout>(g_.node(n).op)) continue;
+      const ValueId q = g_.node(n).inputs[0];
+      const NodeId maker = makers[static_cast<std::size_t>(q)];
+      if (maker == graph::kNoNode || g_.is_output(q) ||
+          readers[static_cast<std::size_t>(q)].size() != 1)
+        continue;
+      graph::Node& quantize = g_.node(maker);
+      if (!std::holds_alternative<graph::Quantize>(quantize.op) || quantize.inputs.size() != 1)
+        continue;
+      const TensorType &from = g_.type(quantize.inputs[0]), &to = g_.type(g_.node(n).outputs[0]);
+      if (from.dtype != DType::f32 || from.layout != Layout::plain || to.dtype != DType::u8 ||
+          !to.quant || !to.quant->is_per_tensor())
+        continue;
+      g_.node(n).inputs[0] = quantize.inputs[0];
+      quantize.dead = true;
+    }
   }
 
   ValueId in_layout(ValueId v, Layout wanted) {

@@ -6,8 +6,8 @@
 namespace fold8::fusion {
 namespace {
 
-constexpr double kMostSteps = 1024;
-constexpr float kMostCoarser = 1.1f;  // 0.8 dB of one tensor's rounding
+constexpr double kMostSteps = 255;
+constexpr float kMostCoarser = 1.05f;  // 0.4 dB of one tensor's rounding
 
 }  // namespace
 

@@ -42,6 +42,19 @@ TEST(AssignLayout, OneRelayoutInFrontOfAChainOfConvolutions) {
   EXPECT_EQ(layout_of(g, "x"), Layout::plain);
 }
 
+TEST(AssignLayout, AnInputIsRoundedWhileItIsRearranged) {
+  const std::string rounded = "x: f32[2,4,6,6]\nq: u8[2,4,6,6] @(0.02,100) = quantize(x)\n";
+  const graph::Graph g =
+      arranged(rounded + "y: u8[2,4,6,6] @(0.5,120) = conv(q, random:s8[4,4,3,3] @channel(0))" K3
+                         "\nreturn y");
+  EXPECT_THAT(op_names(g), ElementsAre("relayout", "conv"));
+  // Not where somebody reads the codes as they are.
+  const graph::Graph both =
+      arranged(rounded + "y: u8[2,4,6,6] @(0.5,120) = conv(q, random:s8[4,4,3,3] @channel(0))" K3
+                         "\nreturn y, q");
+  EXPECT_THAT(op_names(both), ElementsAre("quantize", "relayout", "conv"));
+}
+
 TEST(AssignLayout, OnePerValueAndDirection) {
   const graph::Graph g = arranged("x: f32[1,4,6,6]\na = " CONV("x", "") "\nb = " CONV(
       "x", "") "\nc = max_pool(x) kernel=[2,2] strides=[2,2] pads=[0,0,0,0] dilations=[1,1]\n"

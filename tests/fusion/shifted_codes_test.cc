@@ -53,10 +53,12 @@ TEST(ScaleIntoActivation, LeavesAloneWhatDiffersPerChannelOrHasOtherReaders) {
 }
 
 // y's step is 0.05: 1.5 is 30 of them.
-std::string rounded(const std::string& shift, const std::string& activation) {
-  return "x: u8[2,4,6,6] @(0.02,128)\nc = conv(x, random:s8[4,4,3,3] @channel(0), random:f32[4])" +
-         kConv + activation + "\na = affine(c, f32[4]{1,1,1,1}, f32[4]{" + shift +
-         "})\nq: u8[2,4,6,6] @(0.05,100) = quantize(a)\nreturn q";
+std::string rounded(const std::string& shift, const std::string& activation,
+                    bool depthwise = false) {
+  return "x: u8[2,4,6,6] @(0.02,128)\nc = conv(x, random:s8[4," +
+         std::string(depthwise ? "1" : "4") + ",3,3] @channel(0), random:f32[4])" + kConv +
+         (depthwise ? " group=4" : "") + activation + "\na = affine(c, f32[4]{1,1,1,1}, f32[4]{" +
+         shift + "})\nq: u8[2,4,6,6] @(0.05,100) = quantize(a)\nreturn q";
 }
 
 TEST(ShiftedCodes, AWholeNumberOfStepsIsWrittenByTheLayer) {
@@ -64,9 +66,11 @@ TEST(ShiftedCodes, AWholeNumberOfStepsIsWrittenByTheLayer) {
                                  " activation=clip a=0 b=4", " activation=silu a=1"})
     for (const auto& [shift, steps] :
          {std::pair{"1.5,1.5,1.5,1.5", 30}, std::pair{"-12,-12,-12,-12", -240}}) {
-      const Ran r = fused(rounded(shift, activation), 1);
-      EXPECT_THAT(op_names(r.graph), ElementsAre("conv"));
-      EXPECT_EQ(std::get<graph::Conv>(only_node(r.graph).op).shift, steps);
+      for (const bool depthwise : {false, true}) {
+        const Ran r = fused(rounded(shift, activation, depthwise), 1);
+        EXPECT_THAT(op_names(r.graph), ElementsAre(depthwise ? "grouped_conv" : "conv"));
+        EXPECT_EQ(std::get<graph::Conv>(only_node(r.graph).op).shift, steps);
+      }
     }
 }
 
