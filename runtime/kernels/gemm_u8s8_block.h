@@ -153,6 +153,8 @@ void block_line(const BlockU8S8& b, const PreparedX& p, TileU8S8 t, const std::u
       tile = Engine::tile(rows, p.expand_to != nullptr);
     } else {
       tile = Engine::tile(rows, panels);
+      if constexpr (requires { Engine::half_tile(rows); })
+        if (panels == 2 && t.columns <= 24) tile = Engine::half_tile(rows);
     }
     if (is_long) {
       long_tile<Arch>(b, t, r, rows, width, tile, Engine::kWidened ? 2 : 1, p.expand_to ? 128 : 64,

@@ -12,7 +12,9 @@ namespace fold8::kernels::simd {
 
 namespace vnni {
 
-template <class Arch, int kRows, int kPanels>
+// kHalf: at most 8 columns of the last panel are valid. Then one vector holds them for two rows,
+// and its two halves are multiplied with the bytes of one row each.
+template <class Arch, int kRows, int kPanels, bool kHalf = false>
 [[gnu::noinline]] void tile(const TileU8S8& t) {
   // Few accumulators would wait for each other: then several groups of k get their own.
   constexpr int kUnroll = kRows * kPanels <= 4 ? 4 : kRows * kPanels <= 8 ? 2 : 1;
@@ -20,7 +22,8 @@ template <class Arch, int kRows, int kPanels>
   __m512i acc[kUnroll][kRows][kPanels];
 #pragma GCC unroll 4
   for (int v = 0; v < kPanels; ++v) {
-    const __m512i init = _mm512_load_si512(t.init + 16 * v);
+    __m512i init = _mm512_load_si512(t.init + 16 * v);
+    if (kHalf && v == kPanels - 1) init = _mm512_shuffle_i64x2(init, init, 0x44);
 #pragma GCC unroll 12
     for (int r = 0; r < kRows; ++r) acc[0][r][v] = init;
 #pragma GCC unroll 4
@@ -34,14 +37,23 @@ template <class Arch, int kRows, int kPanels>
 
   const auto multiply = [&](int u, const std::int8_t* group, auto&& load)
       __attribute__((always_inline)) {
-    __m512i b[kPanels];
+    constexpr int kWhole = kHalf ? kPanels - 1 : kPanels;
+    __m512i b[kPanels], before = _mm512_setzero_si512();
 #pragma GCC unroll 4
-    for (int v = 0; v < kPanels; ++v) b[v] = _mm512_load_si512(group + v * panel);
+    for (int v = 0; v < kWhole; ++v) b[v] = _mm512_load_si512(group + v * panel);
+    if constexpr (kHalf)
+      b[kWhole] = _mm512_broadcast_i64x4(
+          _mm256_load_si256(reinterpret_cast<const __m256i*>(group + kWhole * panel)));
 #pragma GCC unroll 12
     for (int r = 0; r < kRows; ++r) {
       const __m512i a = _mm512_set1_epi32(load(x[r / 3] + (r % 3) * stride));
 #pragma GCC unroll 4
-      for (int v = 0; v < kPanels; ++v) acc[u][r][v] = _mm512_dpbusd_epi32(acc[u][r][v], a, b[v]);
+      for (int v = 0; v < kWhole; ++v) acc[u][r][v] = _mm512_dpbusd_epi32(acc[u][r][v], a, b[v]);
+      if (kHalf && (r % 2 == 1 || r == kRows - 1)) {
+        const __m512i both = r % 2 == 1 ? _mm512_mask_blend_epi32(0xff00, before, a) : a;
+        acc[u][r & ~1][kWhole] = _mm512_dpbusd_epi32(acc[u][r & ~1][kWhole], both, b[kWhole]);
+      }
+      before = a;
     }
   };
   const auto advance = [&](std::size_t groups) __attribute__((always_inline)) {
@@ -78,6 +90,11 @@ template <class Arch, int kRows, int kPanels>
 #pragma GCC unroll 4
       for (int v = 0; v < kPanels; ++v) acc[0][r][v] = _mm512_add_epi32(acc[0][r][v], acc[u][r][v]);
 
+  if constexpr (kHalf)
+#pragma GCC unroll 6
+    for (int r = 1; r < kRows; r += 2)
+      acc[0][r][kPanels - 1] =
+          _mm512_shuffle_i64x2(acc[0][r - 1][kPanels - 1], acc[0][r - 1][kPanels - 1], 0xee);
   if (t.fast != nullptr) {
     epilogue_u8_tile<kRows, kPanels>(*t.fast, t.m, t.n, acc[0], t.columns);
   } else {
@@ -89,9 +106,9 @@ template <class Arch, int kRows, int kPanels>
   }
 }
 
-template <class Arch, int kPanels, int... kRowsMinusOne>
+template <class Arch, int kPanels, bool kHalf = false, int... kRowsMinusOne>
 constexpr TileU8S8Fn* tile_for(std::size_t rows, std::integer_sequence<int, kRowsMinusOne...>) {
-  constexpr TileU8S8Fn* kTiles[] = {&tile<Arch, kRowsMinusOne + 1, kPanels>...};
+  constexpr TileU8S8Fn* kTiles[] = {&tile<Arch, kRowsMinusOne + 1, kPanels, kHalf>...};
   return kTiles[rows - 1];
 }
 
@@ -106,6 +123,11 @@ struct EngineVnni {
   }
   // Rows that finish together.
   static constexpr std::size_t row_step(std::size_t panels) { return panels == 1 ? 4 : 1; }
+
+  // Of two panels, where the second one has at most 8 columns.
+  static TileU8S8Fn* half_tile(std::size_t rows) {
+    return vnni::tile_for<Arch, 2, true>(rows, std::make_integer_sequence<int, 12>{});
+  }
 
   static TileU8S8Fn* tile(std::size_t rows, std::size_t panels) {
     switch (panels) {
