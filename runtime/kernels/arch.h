@@ -11,6 +11,7 @@ namespace fold8::kernels {
 // AVX2 and FMA: 16 registers of 8 floats. INT8 products through sign extension to 16 bits and
 // vpmaddwd: exact.
 struct Avx2 {
+  using Base = Avx2;  // the set without VNNI: for code that multiplies no bytes, to exist once
   using xsimd_arch = xsimd::fma3<xsimd::avx2>;
   using f32 = xsimd::batch<float, xsimd_arch>;
   using s32 = xsimd::batch<std::int32_t, xsimd_arch>;
@@ -24,6 +25,7 @@ struct AvxVnni : Avx2 {};
 #ifdef __AVX512F__
 // AVX-512 F, CD, DQ, BW, VL: 32 registers of 16 floats. INT8 products as on Avx2, twice as wide.
 struct Avx512 {
+  using Base = Avx512;
   using xsimd_arch = xsimd::avx512bw;
   using f32 = xsimd::batch<float, xsimd_arch>;
   using s32 = xsimd::batch<std::int32_t, xsimd_arch>;

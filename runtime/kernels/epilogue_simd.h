@@ -193,7 +193,7 @@ void epilogue_rows(const Epilogue& e, std::size_t m, std::size_t n, const Epilog
       return;
     }
   }
-  epilogue_detail::tile_of<Arch, Acc>(e, m, n, t);
+  epilogue_detail::tile_of<typename Arch::Base, Acc>(e, m, n, t);
 }
 
 template <class Arch>

@@ -118,11 +118,12 @@ EpilogueSumsFn* with_activation(const Epilogue& e) {
 template <class Arch>
 EpilogueSumsFn* epilogue_sums_of(const Epilogue& e) {
   using epilogue_sums::Store;
-  if (e.output_kind == OutputKind::f32) return epilogue_sums::with_activation<Arch, Store::f32>(e);
+  if (e.output_kind == OutputKind::f32)
+    return epilogue_sums::with_activation<typename Arch::Base, Store::f32>(e);
   if (e.output_kind != OutputKind::u8 || e.table != nullptr) return nullptr;
-  if (e.y_divisor == 0) return epilogue_sums::with_activation<Arch, Store::u8>(e);
+  if (e.y_divisor == 0) return epilogue_sums::with_activation<typename Arch::Base, Store::u8>(e);
   if (!epilogue_detail::Quotient<typename Arch::f32>::exact(e.y_divisor)) return nullptr;
-  return epilogue_sums::with_activation<Arch, Store::divided_u8>(e);
+  return epilogue_sums::with_activation<typename Arch::Base, Store::divided_u8>(e);
 }
 
 }  // namespace fold8::kernels::simd
