@@ -295,6 +295,7 @@ template <int kRows>
   const std::size_t counts[2] = {count < 8 ? count : 8, count > 8 ? count - 8 : 0};
 #pragma GCC unroll 2
   for (int h = 0; h < 2; ++h) {
+    if (counts[h] == 0) break;  // those columns are not stored
     const std::size_t at = n + 8 * static_cast<std::size_t>(h);
     if (e.swish)
       epilogue_u8_round<kRows, FinishU8::swish>(e, m, at, counts[h], h, acc);

@@ -93,7 +93,8 @@ void expand_in_order(const std::int8_t* w, std::size_t groups, std::int8_t* out)
   }
 }
 
-template <class Arch, int kRows, bool kExpanded>
+// kHalf: at most 8 columns are valid; the sums of the others are never made.
+template <class Arch, int kRows, bool kExpanded, bool kHalf = false>
 [[gnu::noinline]] void tile(const TileU8S8& t) {
   constexpr int kBases = (kRows + 2) / 3;
   __m256i acc[kRows][2];
@@ -114,6 +115,7 @@ template <class Arch, int kRows, bool kExpanded>
       std::memcpy(&pair, x[r / 3] + (r % 3) * stride + offset, 4);
       const __m256i a = _mm256_set1_epi32(pair);
       acc[r][0] = _mm256_add_epi32(acc[r][0], _mm256_madd_epi16(a, w0));
+      if constexpr (kHalf) continue;
       acc[r][1] = _mm256_add_epi32(acc[r][1], _mm256_madd_epi16(a, w1));
       asm(""
           : "+x"(acc[r][0]),
@@ -155,9 +157,9 @@ template <class Arch, int kRows, bool kExpanded>
   }
 }
 
-template <class Arch, bool kExpanded, int... kRowsMinusOne>
+template <class Arch, bool kExpanded, bool kHalf = false, int... kRowsMinusOne>
 constexpr TileU8S8Fn* tile_for(std::size_t rows, std::integer_sequence<int, kRowsMinusOne...>) {
-  constexpr TileU8S8Fn* kTiles[] = {&tile<Arch, kRowsMinusOne + 1, kExpanded>...};
+  constexpr TileU8S8Fn* kTiles[] = {&tile<Arch, kRowsMinusOne + 1, kExpanded, kHalf>...};
   return kTiles[rows - 1];
 }
 
@@ -170,6 +172,11 @@ struct EngineAvx2 {
   static constexpr std::size_t kExpandFrom = 18;  // rows from which expanding a panel pays
   static constexpr std::size_t max_rows(std::size_t) { return 6; }
   static constexpr std::size_t row_step(std::size_t) { return 1; }
+
+  // Of an expanded panel with at most 8 columns.
+  static TileU8S8Fn* half_tile(std::size_t rows) {
+    return avx2_engine::tile_for<Arch, true, true>(rows, std::make_integer_sequence<int, 6>{});
+  }
 
   static TileU8S8Fn* tile(std::size_t rows, bool expanded) {
     constexpr auto kRows = std::make_integer_sequence<int, 6>{};

@@ -151,6 +151,8 @@ void block_line(const BlockU8S8& b, const PreparedX& p, TileU8S8 t, const std::u
     TileU8S8Fn* tile;
     if constexpr (Engine::kWidened) {
       tile = Engine::tile(rows, p.expand_to != nullptr);
+      if constexpr (requires { Engine::half_tile(rows); })
+        if (p.expand_to != nullptr && t.columns <= 8) tile = Engine::half_tile(rows);
     } else {
       tile = Engine::tile(rows, panels);
       if constexpr (requires { Engine::half_tile(rows); })
@@ -223,6 +225,16 @@ PreparedX widen_block(const BlockU8S8& b) {
   return p;
 }
 
+// How many panels go together: fewer where that leaves one tile of rows instead of two.
+template <class Engine>
+std::size_t max_panels(const BlockU8S8& b) {
+  std::size_t panels = Engine::kMaxPanels;
+  if (panels > 1 && b.lines == 1 && b.rows > Engine::max_rows(panels) &&
+      b.rows <= Engine::max_rows(panels - 1))
+    --panels;
+  return panels;
+}
+
 template <class Arch>
 void gemm_u8s8_block(const BlockU8S8& b) {
   using Engine = typename EngineOf<Arch>::type;
@@ -232,8 +244,8 @@ void gemm_u8s8_block(const BlockU8S8& b) {
   if constexpr (Engine::kWidened) p = widen_block<Arch>(b);
   p.row_sums = row_sums;
   // Neighbouring panels go together in groups of nearly equal width: 5 are 3 + 2, not 4 + 1.
-  const std::size_t count = b.panel_end - b.panel_begin,
-                    turns = (count + Engine::kMaxPanels - 1) / Engine::kMaxPanels;
+  const std::size_t count = b.panel_end - b.panel_begin, most = max_panels<Engine>(b),
+                    turns = (count + most - 1) / most;
   for (std::size_t i = 0, panel = b.panel_begin; i < turns; ++i) {
     const std::size_t panels = count / turns + (i < count % turns ? 1 : 0);
     block_panels<Arch>(b, p, panel, panels);
