@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "fusion/cost_table.h"
 #include "fusion/passes/quantize.h"
 #include "fusion/rewrite/rewrite.h"
 #include "quant/error_metrics.h"
@@ -21,6 +22,8 @@ struct ConvertOptions {
   QuantizeOptions quantize;  // `calibration` and `also_float` are set by convert()
   bool equalize = true;      // move factors between neighbouring layers (passes/equalize.cc)
   bool search = true;        // try the remedies where INT8 is poor
+  // Keep float what INT8 would make slower there (prefer_speed.h); null: INT8 wherever it can be.
+  const CostTable* cost_table = nullptr;
   double poor_sqnr_db = 15;
   std::size_t score_samples = 16;  // samples the check uses at most
   int threads = 1;
@@ -47,6 +50,7 @@ struct ConvertSummary {
   std::vector<std::string> warnings;  // constant tensors, remedies taken, poor outputs that remain
   std::vector<OutputError> outputs;   // INT8 against float on the samples
   int batch_norms_left = 0;
+  std::string speed_target;              // of the cost table that chose the layers; empty: none did
   std::optional<double> int8_mac_share;  // none without multiply-adds
   std::optional<double> int8_attention_share;
   std::size_t samples = 0;

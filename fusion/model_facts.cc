@@ -70,6 +70,30 @@ std::vector<Tensor> made_up_inputs(const Graph& g) {
   return inputs;
 }
 
+struct FirstRun {
+  std::vector<Tensor> inputs;
+  bool done = false;  // false: there is no sample, and a made-up one does not suit the model
+};
+
+Result<FirstRun> run_first_sample(exec::Session& session, quant::SampleSource* samples) {
+  const Graph& g = session.model().graph();
+  const bool real = samples != nullptr && samples->count() > 0;
+  FirstRun run;
+  if (real) {
+    FOLD8_TRY(run.inputs, samples->sample(0));
+  } else {
+    run.inputs = made_up_inputs(g);
+    if (run.inputs.size() != g.inputs.size()) return run;
+  }
+  std::vector<TensorView> views;
+  for (const Tensor& t : run.inputs) views.push_back(t.view());
+  const Status s = session.run(views);
+  // What no sample could change is worth an error now.
+  if (!s.ok() && (real || s.error().code == Code::unsupported)) return s.error();
+  run.done = s.ok();
+  return run;
+}
+
 }  // namespace
 
 bool is_linear_layer(const Graph& g, const Node& n) {
@@ -85,23 +109,10 @@ bool is_int8_layer(const Graph& g, const Node& n) {
 Result<MacShares> mac_shares(std::shared_ptr<const exec::Model> model,
                              quant::SampleSource* samples) {
   const Graph& g = model->graph();
-  const bool real = samples != nullptr && samples->count() > 0;
-  std::vector<Tensor> inputs;
-  if (real) {
-    FOLD8_TRY(inputs, samples->sample(0));
-  } else {
-    inputs = made_up_inputs(g);
-    if (inputs.size() != g.inputs.size()) return MacShares{};
-  }
   FOLD8_TRY(auto session, exec::Session::create(model));
   session->enable_profile(true);
-  std::vector<TensorView> views;
-  for (const Tensor& t : inputs) views.push_back(t.view());
-  if (const Status s = session->run(views); !s.ok())
-    // A made-up sample may not suit the model; but what no sample could change is worth an error
-    // now.
-    return real || s.error().code == Code::unsupported ? Result<MacShares>(s.error())
-                                                       : Result<MacShares>(MacShares{});
+  FOLD8_TRY(const FirstRun first, run_first_sample(*session, samples));
+  if (!first.done) return MacShares{};
   double linear = 0, linear_int8 = 0, attention = 0, attention_int8 = 0;
   for (const exec::StepProfile& p : session->profile()) {
     const Node& n = g.node(p.node);
@@ -119,9 +130,26 @@ Result<MacShares> mac_shares(std::shared_ptr<const exec::Model> model,
   return shares;
 }
 
+Result<ShapeTable> shapes_of_first_sample(std::shared_ptr<const exec::Model> model,
+                                          quant::SampleSource* samples) {
+  const Graph& g = model->graph();
+  FOLD8_TRY(auto session, exec::Session::create(model));
+  ShapeTable shapes;
+  session->set_tap([&](graph::ValueId v, const TensorView& t) {
+    shapes.insert_or_assign(g.value(v).name, t.shape);
+    return ok_status();
+  });
+  FOLD8_TRY(const FirstRun first, run_first_sample(*session, samples));
+  if (!first.done) return ShapeTable{};
+  for (std::size_t i = 0; i < g.inputs.size(); ++i)
+    shapes.insert_or_assign(g.value(g.inputs[i]).name, first.inputs[i].shape());
+  return shapes;
+}
+
 void store_facts(const ConvertSummary& s, bool is_float, Graph& g) {
   auto& m = g.metadata;
   m["fold8.kind"] = is_float ? "float" : "int8";
+  if (!s.speed_target.empty()) m["fold8.speed_target"] = clean(s.speed_target);
   m["fold8.batch_norms_left"] = std::to_string(s.batch_norms_left);
   if (s.int8_mac_share) m["fold8.int8_mac_share"] = number(*s.int8_mac_share);
   if (s.int8_attention_share) m["fold8.int8_attention_share"] = number(*s.int8_attention_share);
@@ -141,6 +169,8 @@ void store_facts(const ConvertSummary& s, bool is_float, Graph& g) {
 ConvertSummary load_facts(const Graph& g) {
   ConvertSummary s;
   s.batch_norms_left = static_cast<int>(parse(g, "fold8.batch_norms_left").value_or(0));
+  if (const auto it = g.metadata.find("fold8.speed_target"); it != g.metadata.end())
+    s.speed_target = it->second;
   s.int8_mac_share = parse(g, "fold8.int8_mac_share");
   s.int8_attention_share = parse(g, "fold8.int8_attention_share");
   for (auto& r : rows(g, "fold8.declined"))

@@ -2,6 +2,7 @@
 // left, declines. Stored in the graph's metadata under keys that begin with "fold8.".
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 
@@ -25,6 +26,12 @@ struct MacShares {
 // extents allow it).
 Result<MacShares> mac_shares(std::shared_ptr<const exec::Model> model,
                              quant::SampleSource* samples);
+
+using ShapeTable = std::map<std::string, Shape>;
+// The shape of every value by name, for that same sample. Empty if a made-up one does not suit the
+// model.
+Result<ShapeTable> shapes_of_first_sample(std::shared_ptr<const exec::Model> model,
+                                          quant::SampleSource* samples);
 
 void store_facts(const ConvertSummary& summary, bool is_float, graph::Graph& g);
 // What store_facts() wrote: summary fields that inspect shows (stages and outputs stay empty).

@@ -33,7 +33,10 @@ bool has_token_norm(const Graph& g) {
 class Quantizer {
  public:
   Quantizer(Graph& g, const QuantizeOptions& options)
-      : g_(g), options_(options), per_token_(wants_per_token()), producers_(g.producers()) {}
+      : g_(g),
+        options_(options),
+        per_token_(rounds_per_token(g, options.activations)),
+        producers_(g.producers()) {}
 
   Result<QuantizeOutcome> run() {
     FOLD8_TRY(const std::vector<NodeId> order, g_.topological_order());
@@ -47,11 +50,6 @@ class Quantizer {
   }
 
  private:
-  bool wants_per_token() const {
-    if (options_.activations == Activations::dynamic) return true;
-    return options_.activations == Activations::automatic && has_token_norm(g_);
-  }
-
   // Why this layer must stay float; nullopt if it may become INT8.
   std::optional<std::string> reason_to_stay_float(const Node& n) {
     for (const std::string& glob : options_.keep_float)
@@ -59,7 +57,9 @@ class Quantizer {
         matched_.insert(glob);
         return "kept float by '" + glob + "'";
       }
-    if (options_.also_float.count(n.name) != 0) return "kept float to reach the accuracy asked for";
+    if (const auto kept = options_.also_float.find(g_.value(n.outputs[0]).name);
+        kept != options_.also_float.end())
+      return kept->second;
     if (!g_.is_constant(n.inputs[1])) return "its weights are computed, not constant";
     const TensorType& w = g_.type(n.inputs[1]);
     if (w.dtype != DType::f32) return "its weights are " + std::string(fold8::name(w.dtype));
@@ -268,6 +268,11 @@ class Quantizer {
 };
 
 }  // namespace
+
+bool rounds_per_token(const Graph& g, Activations activations) {
+  if (activations == Activations::dynamic) return true;
+  return activations == Activations::automatic && has_token_norm(g);
+}
 
 bool is_quantizable_layer(const Graph& g, const Node& n) {
   return (std::holds_alternative<Conv>(n.op) || std::holds_alternative<Linear>(n.op)) &&

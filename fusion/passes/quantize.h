@@ -3,6 +3,7 @@
 // afterwards (fuse_quantize.h).
 #pragma once
 
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -39,7 +40,8 @@ struct QuantizeOptions {
   Streams streams = Streams::automatic;  // quantize() takes automatic for u8; convert() chooses
   quant::WeightGranularity weights = quant::WeightGranularity::per_channel;
   std::vector<std::string> keep_float;  // globs over node names and output names
-  std::set<std::string> also_float;     // node names the search decided to keep float
+  std::map<std::string, std::string>
+      also_float;  // name of the layer's output -> why it stays float
   const quant::CalibrationTable* calibration = nullptr;  // null: no data
 };
 
@@ -53,6 +55,9 @@ struct QuantizeOutcome {
   std::vector<FloatLayer> kept_float;
   std::vector<std::string> warnings;  // constant or unfilled tensors, mixed ranges
 };
+
+// Matrix layers read u8 with a scale per row (convolutions never do).
+bool rounds_per_token(const graph::Graph& g, Activations activations);
 
 // Linear and Conv with constant f32 weights: the layers that can become INT8.
 bool is_quantizable_layer(const graph::Graph& g, const graph::Node& n);

@@ -91,7 +91,37 @@ def usage(t):
     t.refuses('bench --shape of nothing', ['bench', CNN, '--shape', 'image=axb'], USAGE, ['shape'])
     t.refuses('unknown target', ['run', CNN, '--input', DATA / 'digits_eval.npz'], USAGE, ['FOLD8_TARGET', 'sse9', 'avx2', 'reference'], target='sse9')
     t.refuses('neither data nor --float', t.convert(CNN), USAGE, ['--calib', '--float'])
+    prefer_speed(t)
     t.refuses('unknown engine', ['run', CNN, '--input', t.npz('one.npz', **one_image()), '--engine', 'magic'], USAGE, ['engine'])
+
+
+def prefer_speed(t):
+    speed = ('--prefer', 'speed')
+    table = t.file('slow.csv', b'# target: avx2\nkind,m,n,k,int8_us,f32_us,int8_to_f32_us,f32_to_int8_us\nconv,9,9,9,9,1,9,1\nlinear,1,9,9,1,9,1,9\n')
+    wrong = t.file('wrong.csv', b'# target: avx2\nkind,m,n,k,int8_us,f32_us,int8_to_f32_us,f32_to_int8_us\nconv,9,9,9,9,x,9,1\n')
+    for what, options, words in (
+            ('another word', ('--prefer', 'magic'), ['--prefer', 'int8', 'speed']),
+            ('a target without it', ('--target', 'avx2'), ['--target', '--prefer speed']),
+            ('a table without it', ('--cost-table', table), ['--cost-table', '--prefer speed']),
+            ('a target without a table', (*speed, '--target', 'reference'), ['reference', 'avx2', 'avx512_vnni', '--cost-table']),
+            ('an unknown target', (*speed, '--target', 'sse9'), ['sse9', 'avx2']),
+            ('a table of another target', (*speed, '--target', 'avx512_vnni', '--cost-table', table), ['avx512_vnni', 'slow.csv', 'avx2']),
+            ('with --float', (*speed, '--float'), ['--prefer speed', '--float']),
+            ('with weight-only INT8', (*speed, '--activations', 'float'), ['--prefer speed', '--activations float'])):
+        t.refuses(f'--prefer: {what}', t.convert(CNN, *QUICK, *options), USAGE, words)
+    t.refuses('a cost table with a bad number', t.convert(CNN, *QUICK, *speed, '--cost-table', wrong), BAD, ['wrong.csv:3', 'f32_us', "'x'"])
+    t.refuses('a cost table that is not there', t.convert(CNN, *QUICK, *speed, '--cost-table', t.work / 'none.csv'), IO, ['none.csv'])
+    t.refuses('a folder as cost table', t.convert(CNN, *QUICK, *speed, '--cost-table', t.work), IO, [t.work.name])
+    t.refuses('the output over the cost table', t.convert(CNN, *QUICK, *speed, '--cost-table', table, out='slow.csv'), USAGE, ['slow.csv'])
+    status, text = t.fold8.start(*t.convert(CNN, *QUICK, *speed, '--cost-table', table, '--json', t.work / 'speed.json'))
+    facts = json.loads((t.work / 'speed.json').read_text()) if status == 0 else {}
+    t.checks.expect(status == 0 and 'chosen for speed on avx2' in text and 'INT8 would be slower on avx2: about' in text and
+                    facts['speed_target'] == 'avx2' and facts['float_layers'] and facts['quantized_layers'],
+                    f'--prefer speed keeps slow layers float and says why: {status}: {text.strip()[-200:]}')
+    status, text = t.fold8.start('inspect', t.work / 'x.f8', '--why')
+    t.checks.expect('INT8 would be slower on avx2: about' in text, 'inspect --why repeats it')
+    status, text = t.fold8.start(*t.convert(CNN, *QUICK, *speed), target='avx2')
+    t.checks.expect(status == 0 and 'chosen for speed on avx2' in text and '--target' in text, f'--prefer speed without --target says which was taken: {status}')
 
 
 def one_image(n=1):

@@ -7,6 +7,7 @@
 #include "runtime/format/f8.h"
 #include "tools/cli/common.h"
 #include "tools/cli/facts_json.h"
+#include "tools/cli/prefer.h"
 #include "tools/data/preprocess.h"
 #include "tools/onnx/onnx.h"
 
@@ -21,6 +22,7 @@ struct Args {
   bool float_only = false, no_search = false, no_equalize = false;
   int threads = 0;
   DataArgs data;
+  PreferArgs prefer;
 };
 
 Result<fusion::ConvertOptions> options_of(const Args& args, Progress& progress) {
@@ -55,6 +57,10 @@ Result<fusion::ConvertOptions> options_of(const Args& args, Progress& progress) 
     o.quantize.weights = quant::WeightGranularity::per_tensor;
   else if (args.weights != "channel")
     return invalid_argument("--weights " + args.weights + ": expected channel or tensor");
+  if (args.prefer.prefer == "speed" && (args.float_only || args.activations == "float"))
+    return invalid_argument(
+        "--prefer speed weighs INT8 against float layers: it goes neither with "
+        "--float nor with --activations float");
   o.progress = [&progress](const std::string& stage, std::size_t done, std::size_t total) {
     progress(stage, done, total);
   };
@@ -70,6 +76,12 @@ void print_summary(const Args& args, const fusion::Converted& c, std::size_t byt
       "  quantized {} layers, int8_mac_share {}, {} BatchNorm left{}", s.quantized_layers.size(),
       s.int8_mac_share ? fmt::format("{:.3f}", *s.int8_mac_share) : "-", s.batch_norms_left,
       s.samples ? fmt::format(", calibrated on {} samples", s.samples) : ""));
+  if (!s.speed_target.empty())
+    say(fmt::format("  chosen for speed on {}, for the shapes of the first sample{}",
+                    s.speed_target,
+                    args.prefer.target.empty() && args.prefer.cost_table.empty()
+                        ? " (the best target of this machine; --target names another)"
+                        : ""));
   if (!args.float_only)
     for (const auto& f : s.float_layers)
       say(fmt::format("  kept float: {} ({}): {}", f.node, f.op, f.why));
@@ -103,9 +115,11 @@ Json summary_json(const Args& args, const fusion::ConvertSummary& s, std::size_t
 
 Result<int> convert_model(const Args& args) {
   const auto begin = std::chrono::steady_clock::now();
-  FOLD8_CHECK_OK(check_paths({args.model}, {args.output, args.json}));
+  FOLD8_CHECK_OK(check_paths({args.model, args.prefer.cost_table}, {args.output, args.json}));
   Progress progress("fold8 convert");
-  FOLD8_TRY(const fusion::ConvertOptions options, options_of(args, progress));
+  FOLD8_TRY(fusion::ConvertOptions options, options_of(args, progress));
+  FOLD8_TRY(const auto cost_table, open_cost_table(args.prefer));
+  options.cost_table = cost_table ? &*cost_table : nullptr;
   progress("import", 0, 0);
   FOLD8_TRY(auto imported, onnx_io::import_file(args.model));
   for (const auto& note : imported.notes) say_note(note.node, note.message);
@@ -162,6 +176,7 @@ Command add_convert(CLI::App& app) {
       ->capture_default_str();
   app.add_option("--keep-float", args->keep_float,
                  "Layers (glob over node and output names) that stay float");
+  add_prefer_options(app, args->prefer);
   app.add_option("--preprocess", args->preprocess,
                  "NAME:mean=..,std=..,layout=nhwc,dtype=u8 becomes part of the model");
   app.add_flag("--no-equalize", args->no_equalize,

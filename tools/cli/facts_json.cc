@@ -17,6 +17,7 @@ void add_facts(const fusion::ConvertSummary& f, Json& j) {
   j["batch_norms_left"] = f.batch_norms_left;
   j["int8_mac_share"] = number_or_null(f.int8_mac_share);
   j["int8_attention_share"] = number_or_null(f.int8_attention_share);
+  j["speed_target"] = f.speed_target.empty() ? Json() : Json(f.speed_target);
   j["quantized_layers"] = f.quantized_layers;
   j["float_layers"] = Json::array();
   for (const auto& l : f.float_layers)

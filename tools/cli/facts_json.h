@@ -9,8 +9,8 @@
 
 namespace fold8::cli {
 
-// batch_norms_left, int8_mac_share, int8_attention_share, quantized_layers, float_layers[],
-// declined[], warnings[]
+// batch_norms_left, int8_mac_share, int8_attention_share, speed_target, quantized_layers,
+// float_layers[], declined[], warnings[]
 void add_facts(const fusion::ConvertSummary& facts, Json& json);
 Json tensors_json(const graph::Graph& g, const std::vector<graph::ValueId>& values);
 // declined[].{pass,node,why}

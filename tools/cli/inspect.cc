@@ -88,6 +88,8 @@ void print(const Inspected& in, const Args& args) {
       in.facts.quantized_layers.size(), in.facts.float_layers.size(),
       in.facts.int8_mac_share ? fmt::format("{:.3f}", *in.facts.int8_mac_share) : "-",
       in.facts.batch_norms_left);
+  if (!in.facts.speed_target.empty())
+    std::cout << "  chosen for speed on " << in.facts.speed_target << " (--prefer speed)\n";
   if (args.verify && is_f8(args.model)) std::cout << "  all checksums are right\n";
   if (args.why) {
     for (const auto& q : in.facts.quantized_layers) std::cout << "  int8     " << q << "\n";

@@ -1,0 +1,193 @@
+#include "fusion/attempts.h"
+
+#include <cstdlib>
+
+#include "fusion/batch_norms.h"
+#include "fusion/pipeline.h"
+#include "fusion/prefer_speed.h"
+
+namespace fold8::fusion {
+namespace {
+
+using graph::Graph;
+
+constexpr double kPoorTop1 = 0.9;     // of the samples keep their class; below, something is broken
+constexpr double kLeastGainDb = 0.5;  // of a change of the network
+constexpr double kFairSqnrDb = 30;
+constexpr double kGoodSqnrDb = 40;  // nothing to gain that anybody would see
+
+bool better(const Attempt& a, const Attempt& b) {
+  return a.score.worst_sqnr_db.value_or(1e9) > b.score.worst_sqnr_db.value_or(1e9);
+}
+
+std::string decibels(double db) {
+  const long tenths = static_cast<long>(db * 10 + (db < 0 ? -0.5 : 0.5));
+  return std::to_string(tenths / 10) + "." + std::to_string(std::abs(tenths % 10)) + " dB";
+}
+
+}  // namespace
+
+Attempts::Attempts(quant::SampleSource* samples, const ConvertOptions& options,
+                   ConvertSummary& summary)
+    : samples_(samples), options_(options), summary_(summary), log_(options, summary) {
+  if (options.quantize.streams == Streams::f32) streams_ = Streams::f32;
+}
+
+Result<Attempt> Attempts::best(Graph fused) {
+  FOLD8_TRY(Base base, prepare(std::move(fused)));
+  FOLD8_TRY(Attempt best, attempt(base, options_.quantize, ""));
+  if (options_.quantize.streams == Streams::automatic) FOLD8_CHECK_OK(weigh_streams(base, best));
+  if (options_.equalize && options_.search) FOLD8_CHECK_OK(try_equalized(base, best));
+  if (options_.search && is_poor(best)) FOLD8_CHECK_OK(try_remedies(base, best));
+  return best;
+}
+
+bool Attempts::needs_ranges(const Graph& g) const {
+  if (options_.quantize.activations == Activations::dynamic ||
+      options_.quantize.activations == Activations::float_)
+    return false;
+  for (graph::NodeId n = 0; n < g.node_count(); ++n)
+    if (!g.node(n).dead && is_quantizable_layer(g, g.node(n))) return true;
+  return false;
+}
+
+Result<Attempts::Base> Attempts::prepare(Graph g) {
+  Graph float_graph = g, unlowered = g;
+  FOLD8_CHECK_OK(log_.run("emit", float_graph, "emit float"));
+  FOLD8_TRY(auto float_model, exec::Model::from_graph(std::move(float_graph)));
+  // Layers the file itself brings as INT8 (Q/DQ, integer operators) come first: what is left is
+  // ours to quantize.
+  FOLD8_CHECK_OK(log_.run("lower", g));
+  if (samples_ == nullptr && needs_ranges(g))
+    return invalid_argument(
+        "INT8 needs calibration data (--calib DATA); without data only --float, --activations "
+        "dynamic and --activations float work");
+  Base base{std::move(unlowered), std::move(g), std::move(float_model), {}, {}};
+  FOLD8_CHECK_OK(calibrate(base));
+  if (options_.cost_table != nullptr) {
+    FOLD8_TRY(base.shapes, shapes_of_first_sample(base.float_model, samples_));
+  }
+  return base;
+}
+
+Status Attempts::calibrate(Base& base) {
+  if (samples_ == nullptr) return ok_status();
+  const StageLog::Clock clock(log_, "calibrate");
+  quant::CalibrateOptions options;
+  options.observe = values_to_observe(base.graph);
+  options.look_for_nan = values_at_the_edge(base.graph);
+  options.threads = options_.threads;
+  options.progress = [this](std::size_t done, std::size_t total) {
+    log_.progress("calibrate", done, total);
+  };
+  FOLD8_TRY(base.table, quant::calibrate(base.float_model, *samples_, options));
+  if (base.table->samples == 0)
+    return invalid_model("the calibration data holds no samples; give at least one");
+  summary_.samples = base.table->samples;
+  return ok_status();
+}
+
+Result<Attempt> Attempts::attempt(const Base& base, QuantizeOptions options, std::string remedy) {
+  options.calibration = base.table ? &*base.table : nullptr;
+  if (options_.cost_table != nullptr)
+    options.also_float = slower_in_int8(base.graph, base.shapes, *options_.cost_table, options);
+  Attempt a{base.graph, {}, {}, {}, std::move(remedy), 0};
+  {
+    const StageLog::Clock clock(log_, "quantize");
+    FOLD8_TRY(a.outcome, quantize(a.graph, options));
+    FOLD8_TRY(Tally fused, fusion::run(fusion::stage("lower"), a.graph));
+    a.batch_norms_left = batch_norms_left(a.graph);
+    FOLD8_TRY(Tally emitted, fusion::run(fusion::stage("emit"), a.graph));
+    remember(fused.declined, a.declined);
+    remember(emitted.declined, a.declined);
+  }
+  if (samples_ == nullptr) return a;
+  const StageLog::Clock clock(log_, "check against float");
+  FOLD8_TRY(auto model, exec::Model::from_graph(a.graph));
+  FOLD8_TRY(a.score,
+            score(base.float_model, model, *samples_, options_.score_samples, options_.threads));
+  return a;
+}
+
+bool Attempts::is_poor(const Attempt& a) const {
+  if (a.score.worst_sqnr_db && *a.score.worst_sqnr_db < options_.poor_sqnr_db) return true;
+  return a.score.worst_top1 && *a.score.worst_top1 < kPoorTop1;
+}
+
+// u8 between the layers is faster; f32 stays where the samples say that u8 costs too much.
+Status Attempts::weigh_streams(const Base& base, Attempt& best) {
+  if (best.outcome.u8_streams == 0 || !best.score.worst_sqnr_db ||
+      *best.score.worst_sqnr_db > kGoodSqnrDb)
+    return ok_status();
+  QuantizeOptions o = options_.quantize;
+  o.streams = Streams::f32;
+  FOLD8_TRY(Attempt a, attempt(base, o, ""));
+  const double gain = a.score.worst_sqnr_db.value_or(1e9) - *best.score.worst_sqnr_db;
+  if (gain <= kStreamBudgetDb) return ok_status();
+  summary_.warnings.push_back(
+      "skip connections and gated feature maps stay float (--streams f32): as u8 they would "
+      "cost " +
+      decibels(gain) + " more");
+  best = std::move(a);
+  streams_ = Streams::f32;
+  return ok_status();
+}
+
+// Factors moved between layers help where channels differ, and harm where a near-dead channel is
+// blown up: the samples say which.
+Status Attempts::try_equalized(Base& base, Attempt& best) {
+  if (!best.score.worst_sqnr_db || *best.score.worst_sqnr_db > kFairSqnrDb) return ok_status();
+  Graph g = base.unlowered;
+  FOLD8_TRY(const Tally tally, fusion::run(fusion::stage("equalize"), g));
+  if (tally.applied == 0) return ok_status();
+  FOLD8_TRY(Base equalized, prepare(std::move(g)));
+  QuantizeOptions o = options_.quantize;
+  o.streams = streams_;
+  FOLD8_TRY(Attempt a, attempt(equalized, o, ""));
+  const double gain = a.score.worst_sqnr_db.value_or(1e9) - *best.score.worst_sqnr_db;
+  if (gain < kLeastGainDb) return ok_status();
+  summary_.warnings.push_back("factors were moved between " + std::to_string(tally.applied) +
+                              " pairs of layers (equalization), for " + decibels(gain) +
+                              "; --no-equalize leaves them");
+  best = std::move(a);
+  base = std::move(equalized);
+  return ok_status();
+}
+
+// Cheapest first. The best attempt is kept, and what was done is said.
+Status Attempts::try_remedies(const Base& base, Attempt& best) {
+  const double before = best.score.worst_sqnr_db.value_or(0);
+  QuantizeOptions tried = options_.quantize;
+  tried.streams = streams_;
+  const auto consider = [&](const QuantizeOptions& o, const std::string& what) -> Status {
+    FOLD8_TRY(Attempt a, attempt(base, o, what));
+    if (better(a, best)) {
+      best = std::move(a);
+      tried = o;
+    }
+    return ok_status();
+  };
+  QuantizeOptions o = tried;
+  if (o.method == quant::Method::automatic) {
+    o.method = quant::Method::mse;
+    FOLD8_CHECK_OK(consider(o, "ranges by least squared error (--method mse)"));
+  }
+  if (is_poor(best) && tried.activations == Activations::automatic) {
+    o = tried;
+    o.activations = Activations::dynamic;
+    FOLD8_CHECK_OK(
+        consider(o, "activations of matrix layers rounded per token (--activations dynamic)"));
+  }
+  if (!best.remedy.empty())
+    summary_.warnings.push_back("INT8 was poor (" + decibels(before) +
+                                "); remedy taken: " + best.remedy + ", now " +
+                                decibels(best.score.worst_sqnr_db.value_or(0)));
+  if (is_poor(best))
+    summary_.warnings.push_back(
+        "INT8 stays poor on the samples (worst output " +
+        decibels(best.score.worst_sqnr_db.value_or(0)) +
+        "): look at `fold8 report` and keep the worst layers float with --keep-float");
+  return ok_status();
+}
+
+}  // namespace fold8::fusion

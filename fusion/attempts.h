@@ -1,0 +1,62 @@
+// The loop quantize -> emit -> score of convert(): a first attempt at INT8, then others where the
+// samples say that they may be better, and the best of them.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "fusion/convert.h"
+#include "fusion/model_facts.h"
+#include "fusion/score.h"
+#include "fusion/stage_log.h"
+#include "quant/calibrate.h"
+#include "runtime/exec/model.h"
+
+namespace fold8::fusion {
+
+struct Attempt {
+  graph::Graph graph;  // emitted
+  QuantizeOutcome outcome;
+  std::vector<Declined> declined;
+  Score score;
+  std::string remedy;
+  int batch_norms_left = 0;
+};
+
+class Attempts {
+ public:
+  // All must outlive it. Stages, warnings and the number of samples go to `summary`.
+  Attempts(quant::SampleSource* samples, const ConvertOptions& options, ConvertSummary& summary);
+
+  // `fused`: canonicalized, folded, activations and residuals fused.
+  Result<Attempt> best(graph::Graph fused);
+
+ private:
+  // What attempts start from.
+  struct Base {
+    graph::Graph unlowered;  // fused
+    graph::Graph graph;      // and imported INT8 layers lowered
+    std::shared_ptr<const exec::Model> float_model;
+    std::optional<quant::CalibrationTable> table;
+    ShapeTable shapes;  // with a cost table only
+  };
+
+  Result<Base> prepare(graph::Graph fused);
+  bool needs_ranges(const graph::Graph& g) const;
+  Status calibrate(Base& base);
+  Result<Attempt> attempt(const Base& base, QuantizeOptions options, std::string remedy);
+  bool is_poor(const Attempt& a) const;
+  Status weigh_streams(const Base& base, Attempt& best);
+  Status try_equalized(Base& base, Attempt& best);
+  Status try_remedies(const Base& base, Attempt& best);
+
+  quant::SampleSource* samples_;
+  const ConvertOptions& options_;
+  ConvertSummary& summary_;
+  StageLog log_;
+  Streams streams_ = Streams::u8;  // what weigh_streams decided
+};
+
+}  // namespace fold8::fusion
