@@ -200,7 +200,8 @@ std::optional<Cost> CostTable::estimate(const CostKey& key) const {
     const Row* row;
   };
   std::vector<Near> near;
-  for (const Row* row : rows_of(key.kind)) near.push_back({squared_distance(key, row->key), row});
+  const std::vector<const Row*> rows = rows_of(key.kind);
+  for (const Row* row : rows) near.push_back({squared_distance(key, row->key), row});
   if (near.empty()) return std::nullopt;
   std::stable_sort(near.begin(), near.end(),
                    [](const Near& a, const Near& b) { return a.squared < b.squared; });
@@ -210,12 +211,15 @@ std::optional<Cost> CostTable::estimate(const CostKey& key) const {
   for (double Cost::*time :
        {&Cost::int8_us, &Cost::f32_us, &Cost::int8_to_f32_us, &Cost::f32_to_int8_us}) {
     double weights = 0, sum = 0;  // of ln(us per multiply-add)
+    double least = kMostUs;
+    for (const Row* row : rows) least = std::min(least, row->cost.*time);
     for (const auto& [squared, row] : near) {
       if (row->cost.*time == 0) continue;
       weights += 1 / squared;
       sum += kernels::log_f64(row->cost.*time / multiply_adds(row->key)) / squared;
     }
-    if (weights > 0) cost.*time = kernels::exp_f64(sum / weights) * multiply_adds(key);
+    if (weights > 0)
+      cost.*time = std::max(least, kernels::exp_f64(sum / weights) * multiply_adds(key));
   }
   return cost;
 }

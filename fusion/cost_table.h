@@ -68,9 +68,9 @@ class CostTable {
 
   // The time per multiply-add (or element) of the four nearest rows of that kind, times those of
   // `key`. Near: d^2 = ln^2(m/m') + ln^2(n/n') + ln^2(k/k'); the rates are averaged geometrically
-  // with weights 1/d^2, so a row of exactly that shape gives its own times. What a step costs
-  // besides its multiply-adds is in the rates of the small rows. A kind without rows is taken for
-  // the nearest that has some (grouped and transposed: conv; depthwise: grouped, conv;
+  // with weights 1/d^2, so a row of exactly that shape gives its own times. Never less than the
+  // least time of that kind: what a step costs besides its multiply-adds. A kind without rows is
+  // taken for the nearest that has some (grouped and transposed: conv; depthwise: grouped, conv;
   // quantize_rows: quantize); nullopt if there is none.
   std::optional<Cost> estimate(const CostKey& key) const;
 

@@ -4,8 +4,8 @@
 #include <charconv>
 #include <vector>
 
-#include "fusion/passes/fuse_quantize.h"
 #include "fusion/passes/glob.h"
+#include "fusion/passes/shifted_codes.h"
 #include "fusion/passes/u8_streams.h"
 #include "fusion/speed_model.h"
 
@@ -43,6 +43,14 @@ std::string microseconds(double us) {
   return std::string(text, r.ptr) + " us";
 }
 
+// Costs nothing.
+bool is_view(const graph::Op& op) {
+  return std::holds_alternative<graph::Reshape>(op) || std::holds_alternative<graph::Flatten>(op) ||
+         std::holds_alternative<graph::Squeeze>(op) ||
+         std::holds_alternative<graph::Unsqueeze>(op) ||
+         std::holds_alternative<graph::Identity>(op);
+}
+
 class Builder {
  public:
   Builder(const Graph& g, const ShapeTable& shapes, const CostTable& table,
@@ -58,7 +66,7 @@ class Builder {
     for (NodeId n = 0; n < g_.node_count(); ++n)
       if (!g_.node(n).dead && is_quantizable_layer(g_, g_.node(n))) add_layer(n);
     for (NodeId n = 0; n < g_.node_count(); ++n)
-      if (!g_.node(n).dead) add_other_reader(g_.node(n));
+      if (!g_.node(n).dead) add_other_reader(n);
     for (ValueId v : g_.outputs)
       if (const auto t = tensors_.find(origin(v)); t != tensors_.end())
         model_.tensors[t->second].needs_f32 = true;
@@ -95,16 +103,22 @@ class Builder {
         });
   }
 
-  // Operators that cannot take u8 from the layer before.
-  void add_other_reader(const Node& n) {
-    if (passes_on(n)) return;
+  // Operators that may read u8 too lose by f32; what others read must be f32.
+  void add_other_reader(NodeId id) {
+    const Node& n = g_.node(id);
+    if (is_view(n.op)) return;
+    const bool any = passes_on(id);
     const auto u8 =
         options_.streams == Streams::f32 ? std::vector<std::size_t>{} : u8_operands(g_, n);
     for (std::size_t i = is_quantizable_layer(g_, n) ? 1 : 0; i < n.inputs.size(); ++i) {
-      if (n.inputs[i] == graph::kNoValue || std::find(u8.begin(), u8.end(), i) != u8.end())
-        continue;
-      if (const auto t = tensors_.find(origin(n.inputs[i])); t != tensors_.end())
-        model_.tensors[t->second].needs_f32 = true;
+      if (n.inputs[i] == graph::kNoValue) continue;
+      const auto it = tensors_.find(origin(n.inputs[i]));
+      if (it == tensors_.end()) continue;
+      SpeedModel::Tensor& t = model_.tensors[it->second];
+      if (any || std::find(u8.begin(), u8.end(), i) != u8.end())
+        t.wider_us += t.rounding_us;
+      else
+        t.needs_f32 = true;
     }
   }
 
@@ -118,22 +132,21 @@ class Builder {
       t.rows_us =
           table_.estimate({CostKind::quantize_rows, count / row, row}).value_or(Cost{}).int8_us;
     }
-    if (const NodeId p = producer(v); p != graph::kNoNode) {
-      t.rounded_in_passing = rounds_in_its_epilogue(g_.node(p).op);
-      t.rows_in_passing = rounds_rows_itself(g_.node(p).op);
-    }
     model_.tensors.push_back(t);
     return it->second;
   }
 
-  // Where rounding of v would happen: fuse_quantize moves it through what moves or averages values.
+  // Where rounding of v would happen: fuse_quantize moves it through what moves or averages values,
+  // and through what adds a number behind a layer.
   ValueId origin(ValueId v) const {
-    for (NodeId p = producer(v); p != graph::kNoNode && passes_on(g_.node(p)); p = producer(v))
+    for (NodeId p = producer(v); p != graph::kNoNode && passes_on(p); p = producer(v))
       v = g_.node(p).inputs[0];
     return v;
   }
-  static bool passes_on(const Node& n) {
-    return only_moves_values(n) || std::holds_alternative<graph::Pool>(n.op);
+  bool passes_on(NodeId id) const {
+    const graph::Op& op = g_.node(id).op;
+    return only_moves_values(g_.node(id)) || std::holds_alternative<graph::Pool>(op) ||
+           (std::holds_alternative<graph::Affine>(op) && shift_behind_layer(g_, id) != 0);
   }
   NodeId producer(ValueId v) const { return producers_[static_cast<std::size_t>(v)]; }
 

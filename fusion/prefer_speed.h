@@ -2,10 +2,12 @@
 // shapes of one sample. No clock is read: the same input gives the same choice on every machine.
 //
 // What a choice costs: each layer its time in its own type (INT8 or float) and the type it writes,
-// and a step of rounding for each tensor that INT8 layers read and nobody rounds in passing. A
-// layer writes u8 if all layers that read its result are INT8, and nobody else needs it as f32. The
-// search begins with all INT8 and with all float, moves one layer at a time, or all that read one
-// tensor, while the sum falls, and takes the better end.
+// and the rounding of each tensor that INT8 layers read and that no layer writes as u8 (a norm or a
+// sum that rounds its result in passing pays for it too). A layer writes u8 if all layers that read
+// its result are INT8, and nobody else needs it as f32. Other operators that could read u8 (sums,
+// gates, pools) and read f32 instead lose about one rounding of it each. The search begins with all
+// INT8 and with all float, moves one layer at a time, or all that read one tensor, while the sum
+// falls, and takes the better end.
 #pragma once
 
 #include <map>

@@ -32,17 +32,15 @@ bool SpeedModel::writes_u8(const Tensor& t) const {
 
 double SpeedModel::cost_of(const Tensor& t) const {
   const Wanted w = wanted(*this, t);
-  bool u8_made = t.rounded_in_passing && !w.f32 && !w.u8_rows;
-  bool rows_made = t.rows_in_passing && !w.f32 && !w.u8;
+  const bool u8_made = t.writer && writes_u8(t);
   double us = 0;
   if (t.writer) {
-    u8_made = writes_u8(t);
-    rows_made = false;
     const Layer& l = layers[*t.writer];
     us += l.cost.of(l.int8, u8_made);
   }
   if (w.u8 && !u8_made) us += t.rounding_us;
-  if (w.u8_rows && !rows_made) us += t.rows_us;
+  if (w.u8_rows) us += t.rows_us;
+  if (t.writer ? !u8_made : !w.u8 || w.f32) us += t.wider_us;
   return us;
 }
 

@@ -12,11 +12,10 @@ namespace fold8::fusion {
 
 class SpeedModel {
  public:
-  // Of a tensor that layers read or write. Times of the step that rounds it, with one scale and
-  // with one a row; whether what makes it (no layer) does that in passing.
+  // Of a tensor that layers read or write. Times of rounding it, with one scale and with one a row.
   struct Tensor {
     double rounding_us = 0, rows_us = 0;
-    bool rounded_in_passing = false, rows_in_passing = false;
+    double wider_us = 0;     // what others (no layers) that read it lose if it is f32 and not u8
     bool needs_f32 = false;  // a graph output, or read by what reads only floats
     std::optional<std::size_t> writer;
     std::vector<std::size_t> readers;

@@ -19,6 +19,18 @@ using graph::Node;
 using graph::NodeId;
 using graph::ValueId;
 
+// Kernels that can round their f32 result to u8 in the same pass.
+bool rounds_in_its_epilogue(const graph::Op& op) {
+  if (const auto* b = std::get_if<Binary>(&op))
+    return b->kind == BinaryKind::add || b->kind == BinaryKind::sub || b->kind == BinaryKind::mul ||
+           b->kind == BinaryKind::div;
+  if (const auto* u = std::get_if<graph::Unary>(&op)) return u->kind <= graph::UnaryKind::elu;
+  if (const auto* n = std::get_if<graph::Norm>(&op))
+    return n->kind == graph::NormKind::layer || n->kind == graph::NormKind::rms;
+  return std::holds_alternative<graph::Conv>(op) || std::holds_alternative<graph::Linear>(op) ||
+         std::holds_alternative<graph::Affine>(op);
+}
+
 class Fuser {
  public:
   explicit Fuser(Graph& g) : g_(g), index_(g) {}
@@ -211,9 +223,12 @@ class Fuser {
     const ValueId x = n.inputs[0];
     const NodeId p = sole_producer(x);
     if (p == kNoNode || n.outputs.size() < 2) return false;
-    if (!rounds_rows_itself(g_.node(p).op)) return false;
-    const auto axis = std::get<graph::Norm>(g_.node(p).op).axis;
-    if (axis != -1 && axis != g_.type(x).shape.rank() - 1)
+    const auto* norm = std::get_if<graph::Norm>(&g_.node(p).op);
+    if (norm == nullptr ||
+        (norm->kind != graph::NormKind::layer && norm->kind != graph::NormKind::rms))
+      return false;
+    const int rank = g_.type(x).shape.rank();
+    if (norm->axis != -1 && norm->axis != rank - 1)
       return false;  // the row of the scale is the row of the norm
     const ValueId q = n.outputs[0], scale = n.outputs[1];
     edit(id, [&](Node& d) { d.dead = true; });
@@ -283,20 +298,6 @@ Result<Tally> run_fuse_quantize(Graph& g, const Context&) {
 }
 
 }  // namespace
-
-bool rounds_in_its_epilogue(const graph::Op& op) {
-  if (const auto* b = std::get_if<Binary>(&op))
-    return b->kind == BinaryKind::add || b->kind == BinaryKind::sub || b->kind == BinaryKind::mul ||
-           b->kind == BinaryKind::div;
-  if (const auto* u = std::get_if<graph::Unary>(&op)) return u->kind <= graph::UnaryKind::elu;
-  return rounds_rows_itself(op) || std::holds_alternative<graph::Conv>(op) ||
-         std::holds_alternative<graph::Linear>(op) || std::holds_alternative<graph::Affine>(op);
-}
-
-bool rounds_rows_itself(const graph::Op& op) {
-  const auto* n = std::get_if<graph::Norm>(&op);
-  return n != nullptr && (n->kind == graph::NormKind::layer || n->kind == graph::NormKind::rms);
-}
 
 constinit const GraphPass fuse_quantize{"fuse_quantize", run_fuse_quantize};
 

@@ -12,15 +12,9 @@
 #pragma once
 
 #include "fusion/rewrite/rewrite.h"
-#include "runtime/graph/graph.h"
 
 namespace fold8::fusion {
 
 extern const GraphPass fuse_quantize;
-
-// Kernels that can round their f32 result to u8 in the same pass.
-bool rounds_in_its_epilogue(const graph::Op& op);
-// The same with a scale of each row: LayerNorm, RMSNorm.
-bool rounds_rows_itself(const graph::Op& op);
 
 }  // namespace fold8::fusion

@@ -119,15 +119,13 @@ TEST(PreferSpeed, WhatOtherOperatorsReadAndGlobsKeep) {
       << "the glob gives the reason";
 }
 
-TEST(PreferSpeed, PerTokenRoundingIsAStepUnlessANormDoesIt) {
+TEST(PreferSpeed, PerTokenRoundingCostsItsOwnTime) {
   QuantizeOptions options;
   options.activations = Activations::dynamic;
   const std::string rows = "linear,4,16,8,1,9,6,99\nquantize_rows,4,8,1,5,0,0,0\n";
   EXPECT_THAT(slower(kOne, rows, options), ElementsAre(Key("y")));  // 11 against 9
-  EXPECT_THAT(slower("x: f32[4,8]\nn = norm(x, random:f32[8], random:f32[8]) kind=layer\ny = "
-                     "linear(n, random:f32[16,8])\nreturn y",
-                     rows, options),
-              IsEmpty());  // 6 against 9
+  EXPECT_THAT(slower(kOne, "linear,4,16,8,1,12,6,99\nquantize_rows,4,8,1,5,0,0,0\n", options),
+              IsEmpty());
 }
 
 TEST(SpeedModel, FindsWhatNoSingleMoveReaches) {
@@ -151,6 +149,40 @@ TEST(SpeedModel, FindsWhatNoSingleMoveReaches) {
   for (auto& l : m.layers) l.int8 = true;
   m.minimize();
   EXPECT_TRUE(m.layers[0].int8 && m.layers[1].int8);
+}
+
+TEST(PreferSpeed, RoundingGoesThroughWhatMovesValuesOrShiftsCodes) {
+  const std::string conv = " kernel=[1,1] strides=[1,1] dilations=[1,1] pads=[0,0,0,0]";
+  const auto kept = [&](const std::string& between) {
+    return slower(
+        "x: f32[1,4,4,4]\na = conv(x, random:f32[4,1,1,1]) group=4 activation=hard_swish "
+        "a=0.2 b=0.5" +
+            conv + "\nt = " + between + "\ny = conv(t, random:f32[4,4,1,1])" + conv + "\nreturn y",
+        "conv,16,4,4,10,100,10,100\nconv,4,4,4,10,100,10,100\n"
+        "depthwise,16,4,1,7,8,50,20\nquantize,64,1,1,3,0,0,0\n");
+  };
+  EXPECT_THAT(kept("max_pool(a) kernel=[2,2] strides=[2,2] pads=[0,0,0,0] dilations=[1,1]"),
+              IsEmpty());
+  EXPECT_THAT(kept("affine(a, f32[4]{1,1,1,1}, f32[4]{3,3,3,3})"), IsEmpty());
+  EXPECT_THAT(kept("affine(a, f32[4]{1,2,1,1}, f32[4]{3,3,3,3})"), ElementsAre(Key("a")));
+  EXPECT_THAT(kept("sigmoid(a)"), ElementsAre(Key("a")));
+}
+
+TEST(SpeedModel, OthersThatCouldReadU8LoseByF32) {
+  SpeedModel m;
+  m.tensors.resize(2);
+  SpeedModel::Layer l;
+  l.cost = {9, 8, 9, 8};
+  l.output = 1;
+  m.layers = {l};
+  m.tensors[0].readers = {0};
+  m.tensors[1].writer = 0;
+  m.minimize();
+  EXPECT_FALSE(m.layers[0].int8);
+  m.tensors[1].wider_us = 3;
+  m.minimize();
+  EXPECT_TRUE(m.layers[0].int8);
+  EXPECT_EQ(m.total(), 9);
 }
 
 // ---------------------------------------------------------------- convert
