@@ -13,7 +13,7 @@
 namespace fold8::format {
 
 inline constexpr std::uint32_t kFormatMajor =
-    1;  // a reader refuses another major, and a newer minor with unknown parts
+    2;  // a reader refuses another major, and a newer minor with unknown parts
 inline constexpr std::uint32_t kFormatMinor = 0;
 
 Result<std::string> to_bytes(const graph::Graph& g);

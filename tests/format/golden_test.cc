@@ -1,4 +1,4 @@
-// A .f8 written by 1.0 loads in every later 1.y, and today's writer still gives the same bytes.
+// A .f8 written by 2.0 loads in every later 2.y, and today's writer still gives the same bytes.
 // FOLD8_UPDATE_GOLDEN=1 rewrites the file: only before the first release, or when a new golden file
 // is added beside it.
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ namespace fold8 {
 namespace {
 
 std::string golden_path() {
-  return std::string(FOLD8_SOURCE_DIR) + "/tests/format/golden/sample_1_0.f8";
+  return std::string(FOLD8_SOURCE_DIR) + "/tests/format/golden/sample_2_0.f8";
 }
 
 // Without random constants: their generator belongs to the standard library.

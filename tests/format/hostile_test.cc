@@ -125,7 +125,8 @@ TEST(Hostile, DataChecksumIsCheckedOnDemand) {
 }
 
 TEST(Hostile, VersionsAreNamed) {
-  const auto newer = read(with_header([](format::FileHeader& h) { h.major = 2; }));
+  const auto newer =
+      read(with_header([](format::FileHeader& h) { h.major = format::kFormatMajor + 1; }));
   ASSERT_FALSE(newer.ok());
   EXPECT_EQ(newer.error().code, Code::unsupported);
   EXPECT_THAT(newer.error().message, HasSubstr("newer fold8"));
