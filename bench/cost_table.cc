@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/need.h"
 #include "fusion/cost_table.h"
 #include "fusion/pipeline.h"
 #include "runtime/exec/session.h"
@@ -26,17 +27,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr double kSeconds = 0.5;  // a row, once it has kFewestRuns
 constexpr std::size_t kFewestRuns = 9, kMostRuns = 400;
-
-[[noreturn]] void stop(const std::string& why) {
-  std::fprintf(stderr, "cost_table: %s\n", why.c_str());
-  std::exit(2);
-}
-
-template <class T>
-T need(Result<T> r) {
-  if (!r.ok()) stop(r.error().message);
-  return std::move(r).value();
-}
 
 std::string dims(std::initializer_list<std::int64_t> extents) {
   std::string text;

@@ -20,10 +20,11 @@
 #include <thread>
 #include <vector>
 
-#include "bench/int8_peak.h"
+#include "bench/need.h"
 #include "runtime/exec/executor.h"
 #include "runtime/exec/session.h"
 #include "runtime/graph/text.h"
+#include "tools/cli/bench_peak.h"
 
 namespace fold8::bench {
 namespace {
@@ -45,17 +46,6 @@ double cpu_us() {
 double median(std::vector<double> v) {
   std::sort(v.begin(), v.end());
   return v.empty() ? 0 : v[v.size() / 2];
-}
-
-[[noreturn]] void stop(const std::string& why) {
-  std::fprintf(stderr, "session_bench: %s\n", why.c_str());
-  std::exit(2);
-}
-
-template <class T>
-T need(Result<T> r) {
-  if (!r.ok()) stop(r.error().message);
-  return std::move(r).value();
 }
 
 std::unique_ptr<exec::Session> session_of(const ModelPtr& model, int threads = 1) {
@@ -287,7 +277,7 @@ void bench_threads(const char* path, const Shapes& shapes) {
   auto two = session_of(model, 2);
   for (auto* s : {&one[0], &one[1], &two}) run(**s, inputs);
   const auto sessions = [&](int i) { return [&, i] { return run(*one[i], inputs), 1.0; }; };
-  const auto loops = [&](int) { return [&] { return int8_turns(model->target().name); }; };
+  const auto loops = [&](int) { return [&] { return cli::int8_turns(model->target().name); }; };
   std::vector<double> two_sessions, two_threads, two_loops;
   for (int round = 0; round < 15; ++round) {
     const double l1 = rate(1, 0.1, loops), s1 = rate(1, 0.1, sessions);

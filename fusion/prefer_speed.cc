@@ -4,7 +4,7 @@
 #include <charconv>
 #include <vector>
 
-#include "fusion/passes/glob.h"
+#include "fusion/passes/movement.h"
 #include "fusion/passes/shifted_codes.h"
 #include "fusion/passes/u8_streams.h"
 #include "fusion/speed_model.h"
@@ -43,14 +43,6 @@ std::string microseconds(double us) {
   return std::string(text, r.ptr) + " us";
 }
 
-// Costs nothing.
-bool is_view(const graph::Op& op) {
-  return std::holds_alternative<graph::Reshape>(op) || std::holds_alternative<graph::Flatten>(op) ||
-         std::holds_alternative<graph::Squeeze>(op) ||
-         std::holds_alternative<graph::Unsqueeze>(op) ||
-         std::holds_alternative<graph::Identity>(op);
-}
-
 class Builder {
  public:
   Builder(const Graph& g, const ShapeTable& shapes, const CostTable& table,
@@ -86,7 +78,7 @@ class Builder {
     SpeedModel::Layer layer;
     layer.cost = cost.value_or(Cost{});
     layer.per_row = per_token_ && std::holds_alternative<Linear>(n.op);
-    layer.int8 = !is_kept_float(n);
+    layer.int8 = kept_float_by(options_, g_, n) == nullptr;
     layer.fixed = !cost || !layer.int8;
     layer.input = tensor(origin(n.inputs[0]));
     layer.output = tensor(n.outputs[0]);
@@ -96,17 +88,10 @@ class Builder {
     nodes_.push_back(id);
   }
 
-  bool is_kept_float(const Node& n) const {
-    return std::any_of(
-        options_.keep_float.begin(), options_.keep_float.end(), [&](const std::string& glob) {
-          return glob_matches(glob, n.name) || glob_matches(glob, g_.value(n.outputs[0]).name);
-        });
-  }
-
   // Operators that may read u8 too lose by f32; what others read must be f32.
   void add_other_reader(NodeId id) {
     const Node& n = g_.node(id);
-    if (is_view(n.op)) return;
+    if (is_view(n.op)) return;  // costs nothing
     const bool any = passes_on(id);
     const auto u8 =
         options_.streams == Streams::f32 ? std::vector<std::size_t>{} : u8_operands(g_, n);
@@ -146,7 +131,8 @@ class Builder {
   bool passes_on(NodeId id) const {
     const graph::Op& op = g_.node(id).op;
     return only_moves_values(g_.node(id)) || std::holds_alternative<graph::Pool>(op) ||
-           (std::holds_alternative<graph::Affine>(op) && shift_behind_layer(g_, id) != 0);
+           (std::holds_alternative<graph::Affine>(op) &&
+            shift_behind_layer(g_, id, [this](ValueId v) { return producer(v); }) != 0);
   }
   NodeId producer(ValueId v) const { return producers_[static_cast<std::size_t>(v)]; }
 

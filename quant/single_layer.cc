@@ -85,9 +85,6 @@ class Cutter {
     const NodeId p = producers_[static_cast<std::size_t>(v)];
     if (p == kNoNode) return invalid_model("input '" + value.name + "' has no float counterpart");
     const Node& n = from_.node(p);
-    if (std::holds_alternative<graph::Relayout>(n.op) && n.inputs.size() == 1 &&
-        from_.type(n.inputs[0]).dtype != from_.type(v).dtype)
-      return rounded(n, v);
     const bool rounds = std::holds_alternative<graph::Quantize>(n.op) ||
                         std::holds_alternative<graph::Dequantize>(n.op) ||
                         std::holds_alternative<graph::DynamicQuantize>(n.op);
@@ -97,8 +94,12 @@ class Cutter {
         from_.type(v).dtype == DType::s32 && std::holds_alternative<graph::Linear>(n.op);
     if (rounds || accumulators || std::holds_alternative<graph::Affine>(n.op)) return through(n, v);
     if (std::holds_alternative<graph::Relayout>(n.op)) {
+      // Layouts mean nothing here; it may round on its way.
       FOLD8_TRY(const ValueId inner, operand(n.inputs[0]));
-      return copies_[v] = inner;
+      if (from_.type(n.inputs[0]).dtype == from_.type(v).dtype) return copies_[v] = inner;
+      const ValueId q = result(v);
+      to.add_node(graph::Quantize{}, n.name, {inner}, {q});
+      return q;
     }
     // The scale of a per-token tensor its producer writes together with the codes.
     if (n.outputs.size() == 3 && n.outputs[2] == v && known_(from_.value(n.outputs[0]).name)) {
@@ -107,14 +108,6 @@ class Cutter {
       return copies_[v];
     }
     return invalid_model("operand '" + value.name + "' has no float counterpart");
-  }
-
-  // A Relayout that rounds on its way: layouts mean nothing here.
-  Result<ValueId> rounded(const Node& n, ValueId v) {
-    FOLD8_TRY(const ValueId x, operand(n.inputs[0]));
-    const ValueId q = result(v);
-    to.add_node(graph::Quantize{}, n.name, {x}, {q});
-    return copies_[v] = q;
   }
 
   Result<ValueId> through(const Node& n, ValueId wanted) {

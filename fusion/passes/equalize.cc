@@ -18,8 +18,6 @@ namespace fold8::fusion {
 using graph::Conv;
 using graph::Graph;
 using graph::kNoNode;
-using graph::kNoValue;
-using graph::Linear;
 using graph::Node;
 using graph::NodeId;
 using graph::ValueId;
@@ -43,32 +41,8 @@ bool commutes_with_scaling(const graph::Op& op) {
 }
 
 bool is_float_layer(const Graph& g, const Node& n) {
-  return !n.dead && is_linear_layer(n.op) && g.is_constant(n.inputs[1]) &&
-         g.type(n.inputs[1]).dtype == DType::f32 && g.type(n.inputs[0]).dtype == DType::f32 &&
-         (n.inputs.size() < 3 || n.inputs[2] == kNoValue || g.is_constant(n.inputs[2])) &&
-         std::all_of(n.inputs.begin() + std::min<std::ptrdiff_t>(3, std::ssize(n.inputs)),
-                     n.inputs.end(), [](ValueId v) { return v == kNoValue; });
-}
-
-// Largest magnitude of the weights of each of `channels` output (or input) channels.
-std::vector<double> weight_ranges(const Graph& g, const Node& n, std::size_t channels, bool input) {
-  const auto w = g.constant<float>(n.inputs[1]);
-  const Shape& s = g.type(n.inputs[1]).shape;
-  const auto* conv = std::get_if<Conv>(&n.op);
-  std::vector<double> most(channels);
-  const auto d0 = static_cast<std::size_t>(s.extent(0)), d1 = static_cast<std::size_t>(s.extent(1));
-  const std::size_t inner = d0 > 0 && d1 > 0 ? w.size() / (d0 * d1) : 0;
-  const auto groups = static_cast<std::size_t>(conv ? conv->group : 1);
-  // The channels of axis 1 are counted within their group, which axis 0 tells.
-  const bool transposed = conv && conv->transposed;
-  for (std::size_t i = 0; i < d0; ++i)
-    for (std::size_t j = 0; j < d1; ++j) {
-      const std::size_t within = i / std::max<std::size_t>(1, d0 / groups) * d1 + j;
-      const std::size_t c = input == transposed ? i : within;
-      for (std::size_t k = 0; k < inner; ++k)
-        most[c] = std::max(most[c], std::fabs(double{w[(i * d1 + j) * inner + k]}));
-    }
-  return most;
+  return !n.dead && is_linear_layer(n.op) && g.type(n.inputs[0]).dtype == DType::f32 &&
+         !reads_more_than_bias(n);
 }
 
 std::vector<double> factors(const std::vector<double>& r1, const std::vector<double>& r2) {
@@ -121,25 +95,13 @@ class Equalizer {
     if (axis < 0 || axis >= shape.rank() || !shape[axis].known()) return false;
     const auto channels = static_cast<std::size_t>(shape.extent(axis));
     if (channels < 2) return false;
-    const std::vector<double> s =
-        factors(ranges(first, channels, false), ranges(second, channels, true));
+    const auto r1 = weight_ranges(g_, first, Side::output),
+               r2 = weight_ranges(g_, second, Side::input);
+    if (!r1 || !r2 || r1->size() != channels || r2->size() != channels) return false;
+    const std::vector<double> s = factors(*r1, *r2);
     const auto [least, most] = std::minmax_element(s.begin(), s.end());
     if (*most / *least < kLeastSpread) return false;
     return apply(first, second, axis, s);
-  }
-
-  std::vector<double> ranges(NodeId n, std::size_t channels, bool input) const {
-    if (std::holds_alternative<Conv>(g_.node(n).op))
-      return weight_ranges(g_, g_.node(n), channels, input);
-    const auto w = g_.constant<float>(g_.node(n).inputs[1]);  // [outputs, inputs]
-    const Shape& shape = g_.type(g_.node(n).inputs[1]).shape;
-    const auto inputs = static_cast<std::size_t>(shape.extent(shape.rank() - 1));
-    std::vector<double> most(channels);
-    for (std::size_t i = 0; i < w.size(); ++i) {
-      double& m = most[(input ? i % inputs : i / inputs) % channels];
-      m = std::max(m, std::fabs(double{w[i]}));
-    }
-    return most;
   }
 
   bool apply(NodeId first, NodeId second, int axis, const std::vector<double>& s) {
@@ -152,22 +114,13 @@ class Equalizer {
     const auto* b = std::get_if<FoldedLayer>(&after);
     if (a == nullptr || b == nullptr) return false;
     const ValueId x = g_.node(second).inputs[0];
-    replace(first, *a);
-    replace(second, *b);
+    put(*a, g_.node(first).inputs);
+    put(*b, g_.node(second).inputs);
     auto& value = g_.value(x);
     if (value.rescale.empty()) value.rescale.assign(s.size(), 1.0f);
     value.rescale_axis = axis;
     for (std::size_t c = 0; c < s.size(); ++c) value.rescale[c] *= static_cast<float>(s[c]);
     return true;
-  }
-
-  void replace(NodeId n, const FoldedLayer& folded) {
-    auto& inputs = g_.node(n).inputs;
-    inputs[1] = folded.weight;
-    if (inputs.size() > 2)
-      inputs[2] = folded.bias;
-    else if (folded.bias != kNoValue)
-      inputs.push_back(folded.bias);
   }
 
   Graph& g_;

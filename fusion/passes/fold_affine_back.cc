@@ -51,8 +51,7 @@ bool has_activation(const graph::Op& op) {
 std::string layer_obstacle(const Graph& g, NodeId layer) {
   const graph::Node& node = g.node(layer);
   if (has_activation(node.op)) return "an activation is already part of the layer";
-  for (std::size_t i = 3; i < node.inputs.size(); ++i)
-    if (node.inputs[i] != graph::kNoValue) return "a residual is already part of the layer";
+  if (reads_more_than_bias(node)) return "a residual is already part of the layer";
   if (g.type(node.outputs[0]).dtype != DType::f32 || g.type(node.outputs[0]).quant)
     return "the layer's output is already quantized";
   return {};
@@ -77,8 +76,7 @@ Outcome no_layer(const Graph& g, const Match& m, const AffineNode& affine) {
 Replace rebuild(Graph& g, const Match& m, NodeId layer, const FoldedLayer& folded) {
   const graph::Node old = g.node(layer);
   const std::string result = g.value(g.node(m.root).outputs[0]).name;
-  std::vector<ValueId> inputs{old.inputs[0], folded.weight};
-  if (folded.bias != graph::kNoValue) inputs.push_back(folded.bias);
+  const std::vector<ValueId> inputs = operands(old.inputs[0], folded);
   if (m.path.empty()) return {old.op, inputs, old.name};
   ValueId v = g.add_value(g.fresh_name(result + "/" + old.name), g.type(old.outputs[0]));
   const NodeId added = g.add_node(old.op, old.name, inputs, {v});
@@ -86,15 +84,15 @@ Replace rebuild(Graph& g, const Match& m, NodeId layer, const FoldedLayer& folde
   g.node(added).inside.push_back(g.node(m.root).name);
   for (std::size_t i = m.path.size() - 1; i > 0; --i) {
     const graph::Node step = g.node(m.path[i]);
-    std::vector<ValueId> operands = step.inputs;
-    operands[0] = v;
+    std::vector<ValueId> moved = step.inputs;
+    moved[0] = v;
     v = g.add_value(g.fresh_name(result + "/" + step.name), g.type(step.outputs[0]));
-    g.add_node(step.op, step.name, operands, {v});
+    g.add_node(step.op, step.name, moved, {v});
   }
   const graph::Node& last = g.node(m.path[0]);
-  std::vector<ValueId> operands = last.inputs;
-  operands[0] = v;
-  return {last.op, operands, last.name};
+  std::vector<ValueId> moved = last.inputs;
+  moved[0] = v;
+  return {last.op, moved, last.name};
 }
 
 Result<Outcome> apply(const Match& m, Graph& g, const Context&) {

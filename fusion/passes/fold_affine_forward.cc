@@ -90,14 +90,9 @@ Result<Outcome> apply(const Match& m, Graph& g, const Context& context) {
                            std::to_string(channel_axis)}};
   const FoldResult folded = fold_in_front(g, m.root, affine);
   if (const auto* why = std::get_if<std::string>(&folded)) return Outcome{Decline{who + *why}};
-  const auto& [weight, bias] = std::get<FoldedLayer>(folded);
   std::vector<ValueId> inputs = layer.inputs;
   inputs[0] = move_again(g, m, reading.node->x);
-  inputs[1] = weight;
-  if (inputs.size() > 2)
-    inputs[2] = bias;
-  else if (bias != graph::kNoValue)
-    inputs.push_back(bias);
+  put(std::get<FoldedLayer>(folded), inputs);
   return Outcome{Replace{layer.op, inputs, {}}};
 }
 

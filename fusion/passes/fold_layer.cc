@@ -1,6 +1,7 @@
 #include "fusion/passes/fold_layer.h"
 
 #include <algorithm>
+#include <cmath>
 #include <span>
 #include <vector>
 
@@ -176,6 +177,41 @@ FoldResult fold_in_front(Graph& g, NodeId n, const ChannelAffine& affine) {
   for (std::size_t o = 0; o < layer.b.size(); ++o) bias[o] += static_cast<double>(layer.b[o]);
   const auto factor = [&](std::int64_t i) { return at(affine.scale, layer.map.in_of(i)); };
   return finish(g, n, layer, !all_equal(affine.scale, 1), factor, bias);
+}
+
+std::vector<ValueId> operands(ValueId x, const FoldedLayer& folded) {
+  std::vector<ValueId> inputs{x, folded.weight};
+  if (folded.bias != kNoValue) inputs.push_back(folded.bias);
+  return inputs;
+}
+
+void put(const FoldedLayer& folded, std::vector<ValueId>& inputs) {
+  inputs[1] = folded.weight;
+  if (inputs.size() > 2)
+    inputs[2] = folded.bias;
+  else if (folded.bias != kNoValue)
+    inputs.push_back(folded.bias);
+}
+
+bool reads_more_than_bias(const graph::Node& layer) {
+  for (std::size_t i = 3; i < layer.inputs.size(); ++i)
+    if (layer.inputs[i] != kNoValue) return true;
+  return false;
+}
+
+std::optional<std::vector<double>> weight_ranges(const Graph& g, NodeId n, Side side) {
+  const auto read_layer = read(g, n);
+  const auto* layer = std::get_if<Layer>(&read_layer);
+  if (layer == nullptr) return std::nullopt;
+  const WeightMap& map = layer->map;
+  std::vector<double> most(static_cast<std::size_t>(side == Side::output ? map.out : map.in));
+  for (std::size_t i = 0; i < layer->w.size(); ++i) {
+    const auto at = static_cast<std::int64_t>(i);
+    double& m =
+        most[static_cast<std::size_t>(side == Side::output ? map.out_of(at) : map.in_of(at))];
+    m = std::max(m, std::fabs(double{layer->w[i]}));
+  }
+  return most;
 }
 
 }  // namespace fold8::fusion

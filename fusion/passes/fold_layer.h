@@ -5,8 +5,10 @@
 // changed: a fold makes its own copy, so layers that share a weight stay independent.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "fusion/passes/movement.h"
 #include "runtime/graph/graph.h"
@@ -17,11 +19,24 @@ namespace fold8::fusion {
 struct FoldedLayer {
   graph::ValueId weight, bias;  // bias may be kNoValue
 };
+std::vector<graph::ValueId> operands(graph::ValueId x, const FoldedLayer& folded);
+// In place of a layer's own; what follows stays.
+void put(const FoldedLayer& folded, std::vector<graph::ValueId>& inputs);
+
 using FoldResult = std::variant<FoldedLayer, std::string>;
 
 // `affine` is on the layer's output (its axes are those of the output).
 FoldResult fold_behind(graph::Graph& g, graph::NodeId layer, const ChannelAffine& affine);
 // `affine` is on the layer's first operand.
 FoldResult fold_in_front(graph::Graph& g, graph::NodeId layer, const ChannelAffine& affine);
+
+// A residual, or scales per token: operands that see what is between the sum and the activation.
+bool reads_more_than_bias(const graph::Node& layer);
+
+// Largest magnitude of a layer's weights per output channel, or per input channel; nullopt where
+// fold_behind would refuse the layer.
+enum class Side { output, input };
+std::optional<std::vector<double>> weight_ranges(const graph::Graph& g, graph::NodeId layer,
+                                                 Side side);
 
 }  // namespace fold8::fusion

@@ -145,7 +145,8 @@ class Fuser {
 
   // Quantize(Affine(Conv), * 1 + t): t is a whole number of steps, so the Conv writes the codes.
   bool shift_codes(NodeId id, NodeId affine) {
-    const float t = shift_behind_layer(g_, affine);
+    const float t =
+        shift_behind_layer(g_, affine, [this](ValueId v) { return index_.producer(v); });
     const ValueId q = g_.node(id).outputs[0];
     const auto steps = whole_steps(t, g_.type(q).quant->scale());
     if (t == 0 || !steps) return false;

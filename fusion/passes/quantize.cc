@@ -52,11 +52,10 @@ class Quantizer {
  private:
   // Why this layer must stay float; nullopt if it may become INT8.
   std::optional<std::string> reason_to_stay_float(const Node& n) {
-    for (const std::string& glob : options_.keep_float)
-      if (glob_matches(glob, n.name) || glob_matches(glob, g_.value(n.outputs[0]).name)) {
-        matched_.insert(glob);
-        return "kept float by '" + glob + "'";
-      }
+    if (const std::string* glob = kept_float_by(options_, g_, n)) {
+      matched_.insert(*glob);
+      return "kept float by '" + *glob + "'";
+    }
     if (const auto kept = options_.also_float.find(g_.value(n.outputs[0]).name);
         kept != options_.also_float.end())
       return kept->second;
@@ -154,11 +153,12 @@ class Quantizer {
           layer ? g_.type(n.inputs[0]).quant && g_.type(n.inputs[0]).quant->is_per_tensor()
                 : !n.outputs.empty() && static_twins_.count(n.outputs[0]) != 0;
       if (!is_u8) continue;
+      const bool moves = only_moves_values(n), joins = only_joins(n);  // n moves as nodes are added
       for (const std::size_t o : u8_operands(g_, n)) {
         const ValueId x = g_.node(order[i]).inputs[o];
-        if (!observed(x) && !only_moves_values(n)) continue;
-        if (only_joins(n) && static_twins_.count(x) == 0) continue;
-        if (!layer && only_moves_values(n)) share_params(x, g_.node(order[i]).outputs[0]);
+        if (!observed(x) && !moves) continue;
+        if (joins && static_twins_.count(x) == 0) continue;
+        if (moves) share_params(x, g_.node(order[i]).outputs[0]);
         const ValueId carried = layer ? static_twin(x) : dequantized(static_twin(x));
         g_.node(order[i]).inputs[o] = carried;
         ++outcome_.u8_streams;
@@ -204,9 +204,11 @@ class Quantizer {
     warn_about(x, seen);
     const QuantParams params =
         quant::activation_params(quant::choose_range(seen, options_.method, options_.percentile));
-    const NodeId maker = producers_[static_cast<std::size_t>(x)];
-    return maker == graph::kNoNode ? params
-                                   : params_for_shift(params, shift_behind_layer(g_, maker));
+    const auto producer = [this](ValueId v) { return producers_[static_cast<std::size_t>(v)]; };
+    const NodeId maker = producer(x);
+    return maker == graph::kNoNode
+               ? params
+               : params_for_shift(params, shift_behind_layer(g_, maker, producer));
   }
 
   // The operand that x is a rearrangement of, if its range is known.
@@ -272,6 +274,12 @@ class Quantizer {
 bool rounds_per_token(const Graph& g, Activations activations) {
   if (activations == Activations::dynamic) return true;
   return activations == Activations::automatic && has_token_norm(g);
+}
+
+const std::string* kept_float_by(const QuantizeOptions& options, const Graph& g, const Node& n) {
+  for (const std::string& glob : options.keep_float)
+    if (glob_matches(glob, n.name) || glob_matches(glob, g.value(n.outputs[0]).name)) return &glob;
+  return nullptr;
 }
 
 bool is_quantizable_layer(const Graph& g, const Node& n) {

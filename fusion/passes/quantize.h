@@ -59,6 +59,10 @@ struct QuantizeOutcome {
 // Matrix layers read u8 with a scale per row (convolutions never do).
 bool rounds_per_token(const graph::Graph& g, Activations activations);
 
+// The glob of options.keep_float that names `n` or its output, or null.
+const std::string* kept_float_by(const QuantizeOptions& options, const graph::Graph& g,
+                                 const graph::Node& n);
+
 // Linear and Conv with constant f32 weights: the layers that can become INT8.
 bool is_quantizable_layer(const graph::Graph& g, const graph::Node& n);
 // Names of the values whose ranges quantize() may want: what layers read, and streams.

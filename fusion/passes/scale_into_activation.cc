@@ -57,10 +57,8 @@ Result<Outcome> apply(const Match& m, Graph& g, const Context&) {
   const graph::Node& node = g.node(layer);
   const TensorType& w = g.type(m["w"]);
   if (w.dtype != DType::f32 || g.type(node.outputs[0]).quant ||
-      affine.activation != Activation::none)
+      affine.activation != Activation::none || reads_more_than_bias(node))
     return Outcome{NotMine{}};
-  for (std::size_t i = 3; i < node.inputs.size(); ++i)
-    if (node.inputs[i] != graph::kNoValue) return Outcome{NotMine{}};
   const auto scale = g.constant<float>(m["scale"]), shift = g.constant<float>(m["shift"]);
   if (scale.empty() || !all_are(scale, scale[0]) || !all_are(shift, shift[0]) || scale[0] == 1)
     return Outcome{NotMine{}};
@@ -70,11 +68,9 @@ Result<Outcome> apply(const Match& m, Graph& g, const Context&) {
   const auto* weights = std::get_if<FoldedLayer>(&folded);
   if (weights == nullptr) return Outcome{NotMine{}};
   const graph::Node old = g.node(layer);
-  std::vector<ValueId> inputs{old.inputs[0], weights->weight};
-  if (weights->bias != graph::kNoValue) inputs.push_back(weights->bias);
   const std::string name = g.value(g.node(m.root).outputs[0]).name;
   const ValueId y = g.add_value(g.fresh_name(name + "/" + old.name), g.type(old.outputs[0]));
-  const NodeId added = g.add_node(*op, old.name, inputs, {y});
+  const NodeId added = g.add_node(*op, old.name, operands(old.inputs[0], *weights), {y});
   g.node(added).inside = old.inside;
   const std::vector<double> ones(scale.size(), 1.0);
   const ValueId one = add_floats(g, name + "_one", g.type(m["scale"]).shape, ones);

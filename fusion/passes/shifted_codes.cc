@@ -11,7 +11,8 @@ constexpr float kMostCoarser = 1.05f;  // 0.4 dB of one tensor's rounding
 
 }  // namespace
 
-float shift_behind_layer(const graph::Graph& g, graph::NodeId affine) {
+float shift_behind_layer(const graph::Graph& g, graph::NodeId affine,
+                         const std::function<graph::NodeId(graph::ValueId)>& producer) {
   const graph::Node& n = g.node(affine);
   const auto* op = std::get_if<graph::Affine>(&n.op);
   if (op == nullptr || op->activation != Activation::none || n.inputs.size() < 3 ||
@@ -23,14 +24,10 @@ float shift_behind_layer(const graph::Graph& g, graph::NodeId affine) {
   if (shift.empty() || !std::all_of(scale.begin(), scale.end(), is_one) ||
       !std::all_of(shift.begin(), shift.end(), is_first))
     return 0;
-  for (graph::NodeId p = 0; p < g.node_count(); ++p) {
-    const graph::Node& maker = g.node(p);
-    if (maker.dead || maker.outputs.empty() || maker.outputs[0] != n.inputs[0]) continue;
-    const auto* conv = std::get_if<graph::Conv>(&maker.op);
-    return conv != nullptr && conv->activation != Activation::none && conv->shift == 0 ? shift[0]
-                                                                                       : 0;
-  }
-  return 0;
+  const graph::NodeId layer = producer(n.inputs[0]);
+  if (layer == graph::kNoNode) return 0;
+  const auto* conv = std::get_if<graph::Conv>(&g.node(layer).op);
+  return conv != nullptr && conv->activation != Activation::none && conv->shift == 0 ? shift[0] : 0;
 }
 
 QuantParams params_for_shift(const QuantParams& params, float t) {

@@ -2,6 +2,7 @@
 // codes of act(..) + t are those of act(..), `t / scale` higher, so the layer writes them.
 #pragma once
 
+#include <functional>
 #include <optional>
 
 #include "runtime/graph/graph.h"
@@ -9,8 +10,10 @@
 namespace fold8::fusion {
 
 // t, if `affine` is x * 1 + t with one t for all channels and x the result of a Conv with an
-// activation (scale_into_activation.cc makes such pairs); else 0.
-float shift_behind_layer(const graph::Graph& g, graph::NodeId affine);
+// activation (scale_into_activation.cc makes such pairs); else 0. producer(v): the node that makes
+// v.
+float shift_behind_layer(const graph::Graph& g, graph::NodeId affine,
+                         const std::function<graph::NodeId(graph::ValueId)>& producer);
 
 // `params` with the next larger scale of which t is a multiple; unchanged if t is less than a step.
 QuantParams params_for_shift(const QuantParams& params, float t);

@@ -16,14 +16,6 @@ std::vector<Pattern> patterns() {
   return {binary(BinaryKind::add, any("x"), binary(BinaryKind::mul, any("x"), any("gate")))};
 }
 
-// Fewer elements than x, seen without knowing the extents of x: all its spatial extents are 1.
-bool is_gate(const Shape& gate, const Shape& x) {
-  if (gate.rank() != x.rank() || x.rank() < 3) return false;
-  for (int a = 2; a < gate.rank(); ++a)
-    if (!gate[a].known() || gate[a].value() != 1) return false;
-  return true;
-}
-
 Result<Outcome> apply(const Match& m, Graph& g, const Context&) {
   const TensorType &x = g.type(m["x"]), &gate = g.type(m["gate"]);
   if (x.dtype != DType::f32 || gate.dtype != DType::f32 || x.quant || gate.quant ||

@@ -22,14 +22,9 @@ bool is_computed_f32(const Graph& g, ValueId v) {
   return v != kNoValue && !g.is_constant(v) && g.type(v).dtype == DType::f32 && !g.type(v).quant;
 }
 
-bool has_space(const Shape& s) { return s.rank() >= 3 && s.rank() <= 5; }
-
-// [N, C, 1, ..] beside a feature map [N, C, spatial..]
-bool is_gate_of(const Shape& gate, const Shape& map) {
-  if (gate.rank() != map.rank() || !has_space(map)) return false;
-  for (int a = 2; a < gate.rank(); ++a)
-    if (!gate[a].known() || gate[a].value() != 1) return false;
-  return same(gate[1], map[1]);
+// A gate per sample and channel of a map that layouts know (rank 3 to 5).
+bool is_channel_gate(const Shape& gate, const Shape& map) {
+  return is_gate(gate, map) && map.rank() <= 5 && same(gate[1], map[1]);
 }
 
 std::vector<std::size_t> of_binary(const Graph& g, const Node& n, const Binary& b) {
@@ -37,8 +32,8 @@ std::vector<std::size_t> of_binary(const Graph& g, const Node& n, const Binary& 
   if (!is_computed_f32(g, x) || !is_computed_f32(g, y)) return {};
   const Shape &sx = g.type(x).shape, &sy = g.type(y).shape;
   if (b.kind == BinaryKind::add && same_shape(sx, sy)) return {0, 1};
-  if (b.kind == BinaryKind::mul && is_gate_of(sy, sx)) return {0};
-  if (b.kind == BinaryKind::mul && is_gate_of(sx, sy)) return {1};
+  if (b.kind == BinaryKind::mul && is_channel_gate(sy, sx)) return {0};
+  if (b.kind == BinaryKind::mul && is_channel_gate(sx, sy)) return {1};
   return {};
 }
 

@@ -114,6 +114,13 @@ bool same_shape(const Shape& a, const Shape& b) {
   return true;
 }
 
+bool is_gate(const Shape& gate, const Shape& map) {
+  if (gate.rank() != map.rank() || map.rank() < 3) return false;
+  for (int a = 2; a < gate.rank(); ++a)
+    if (!gate[a].known() || gate[a].value() != 1) return false;
+  return true;
+}
+
 bool same_shape_given_count(const Shape& a, const Shape& b) {
   if (a.rank() != b.rank()) return false;
   int open = 0;

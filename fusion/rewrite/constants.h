@@ -35,6 +35,8 @@ std::optional<PerChannel> per_channel(const graph::Graph& g, graph::ValueId cons
 
 // `shape` has rank and extents that are certainly equal.
 bool same_shape(const Shape& a, const Shape& b);
+// `gate` has the rank of `map`, [N, C, spatial..], and certainly no spatial extent but 1.
+bool is_gate(const Shape& gate, const Shape& map);
 // As same_shape for two shapes with equal element counts: one extent may be unknown, since the
 // others settle it.
 bool same_shape_given_count(const Shape& a, const Shape& b);

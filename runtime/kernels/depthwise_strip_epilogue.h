@@ -2,10 +2,9 @@
 // hard_swish as activation and nothing else. Include only from depthwise_strip_*.h.
 #pragma once
 
-#include <bit>
-
 #include "runtime/kernels/depthwise_strip.h"
 #include "runtime/kernels/epilogue.h"
+#include "runtime/kernels/epilogue_bounds_simd.h"
 #include "runtime/kernels/vector_io_simd.h"
 
 namespace fold8::kernels::simd {
@@ -24,16 +23,6 @@ struct StripEpilogue {
 };
 inline constexpr float kStripMost = 1024, kStripClose = 0.5f - 0x1p-13f;
 
-// All |p[i]| < 2^exponent; not for NaN.
-template <class Arch>
-bool all_below(const float* p, std::size_t n, int exponent) {
-  const std::uint32_t bound = static_cast<std::uint32_t>(127 + exponent) << 23;
-  std::uint32_t bad = 0;
-  for (std::size_t i = 0; i < n; ++i)
-    bad |= (std::bit_cast<std::uint32_t>(p[i]) & 0x7fffffffu) >= bound;
-  return bad == 0;
-}
-
 // The limits keep everything finite, and clipped r (|acc| < 2^22: at most 112 taps) below 2^31.
 template <class Arch>
 StripEpilogue strip_epilogue(const Epilogue& e, std::size_t channels) {
@@ -51,22 +40,11 @@ StripEpilogue strip_epilogue(const Epilogue& e, std::size_t channels) {
   }
   if (e.y_divisor != 0 || !all_below<Arch>(e.multiplier, channels, 7)) return s;
   if (e.offset && !all_below<Arch>(e.offset, channels, 29)) return s;
-  const float smallest = static_cast<float>(-e.y_zero_point), largest = 255 + smallest;
-  float lo = smallest, hi = largest;
-  if (e.activation == Activation::clip) {
-    if (!(e.a <= e.b)) return s;
-    lo = e.a < smallest ? smallest : e.a > largest ? largest : e.a;
-    hi = e.b < smallest ? smallest : e.b > largest ? largest : e.b;
-  } else if (e.activation != Activation::none) {
-    return s;
-  }
+  float lo, hi;
+  if (!u8_bounds<Arch>(e, lo, hi)) return s;
   s.finish = StripFinish::clipped;
-  const auto code = [&](float r) {
-    return static_cast<std::uint8_t>(static_cast<std::int32_t>(__builtin_rintf(r)) +
-                                     e.y_zero_point);
-  };
-  s.lo = code(lo);
-  s.hi = code(hi);
+  s.lo = code_of_bound<Arch>(e, lo);
+  s.hi = code_of_bound<Arch>(e, hi);
   return s;
 }
 

@@ -8,6 +8,7 @@
 #include <bit>
 
 #include "runtime/kernels/epilogue.h"
+#include "runtime/kernels/epilogue_bounds_simd.h"
 #include "runtime/kernels/vec16_simd.h"
 #include "runtime/kernels/vector_io_simd.h"
 
@@ -31,16 +32,6 @@ struct EpilogueU8 {
   std::size_t y_stride;
 };
 
-// All |p[i]| < 2^exponent; not for NaN.
-template <class Arch>
-bool all_smaller(const float* p, std::size_t n, int exponent) {
-  const std::uint32_t bound = static_cast<std::uint32_t>(127 + exponent) << 23;
-  std::uint32_t bad = 0;
-  for (std::size_t i = 0; i < n; ++i)
-    bad |= (std::bit_cast<std::uint32_t>(p[i]) & 0x7fffffffu) >= bound;
-  return bad == 0;
-}
-
 // hard_swish: with these bounds r is finite, and r / divisor follows from r * (1 / divisor) by two
 // exact remainders (epilogue_detail::Quotient in epilogue_simd.h). Far below the range of codes the
 // steps may overflow to NaN, which converts to the lowest integer, as it should.
@@ -51,9 +42,9 @@ bool epilogue_u8_swish(const Epilogue& e, std::size_t begin, std::size_t end, Ep
     return false;
   if (e.residual_kind != ResidualKind::none || !(e.y_divisor > 0x1p-90f && e.y_divisor < 0x1p90f))
     return false;
-  if (!all_smaller<Arch>(e.multiplier + begin, end - begin, 40) ||
-      (e.offset && !all_smaller<Arch>(e.offset + begin, end - begin, 60)) ||
-      !all_smaller<Arch>(&e.a, 1, 20) || !all_smaller<Arch>(&e.b, 1, 20))
+  if (!all_below<Arch>(e.multiplier + begin, end - begin, 40) ||
+      (e.offset && !all_below<Arch>(e.offset + begin, end - begin, 60)) ||
+      !all_below<Arch>(&e.a, 1, 20) || !all_below<Arch>(&e.b, 1, 20))
     return false;
   fast = {.multiplier = e.multiplier,
           .offset = e.offset,
@@ -85,15 +76,8 @@ template <class Arch>
 bool epilogue_u8(const Epilogue& e, std::size_t begin, std::size_t end, EpilogueU8& fast) {
   if (e.output_kind != OutputKind::u8 || e.row_scale || e.table || e.y_divisor != 0) return false;
   if (e.residual_kind == ResidualKind::f32) return false;
-  const float z = static_cast<float>(e.y_zero_point), smallest = -z, largest = 255 - z;
-  float lo = smallest, hi = largest;
-  if (e.activation == Activation::clip) {
-    if (!(e.a <= e.b)) return false;
-    lo = e.a < smallest ? smallest : e.a > largest ? largest : e.a;
-    hi = e.b < smallest ? smallest : e.b > largest ? largest : e.b;
-  } else if (e.activation != Activation::none) {
-    return false;
-  }
+  float lo, hi;
+  if (!u8_bounds<Arch>(e, lo, hi)) return false;
   if (!all_finite<Arch>(e.multiplier + begin, end - begin)) return false;
   if (e.offset && !all_finite<Arch>(e.offset + begin, end - begin)) return false;
   if (!all_finite<Arch>(&e.residual_scale, 1)) return false;
@@ -106,8 +90,7 @@ bool epilogue_u8(const Epilogue& e, std::size_t begin, std::size_t end, Epilogue
           .residual_zero_point = e.residual_zero_point,
           .hi = hi,
           .zero_point = static_cast<std::int16_t>(e.y_zero_point),
-          .lo = static_cast<std::uint8_t>(static_cast<std::int32_t>(__builtin_rintf(lo)) +
-                                          e.y_zero_point),
+          .lo = code_of_bound<Arch>(e, lo),
           .y = static_cast<std::uint8_t*>(e.y),
           .y_stride = e.y_stride};
   return true;

@@ -1,82 +1,15 @@
 // Runs 2 to 100 of a shape ask for no memory and give none back: networks of tests/data converted
-// with scales from samples and with dynamic ones, through both interfaces. Interposes the
-// allocator, hence a program of its own.
+// with scales from samples and with dynamic ones, through both interfaces.
 #include <gtest/gtest.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
-#include <atomic>
-#include <cerrno>
 #include <cstdio>
-#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <new>
 
 #include "runtime/api/fold8.hpp"
 #include "tests/api/allocation_models.h"
-
-namespace {
-std::atomic<bool> counting{false};
-std::atomic<int> calls{0};
-void note() {
-  if (counting.load(std::memory_order_relaxed)) calls.fetch_add(1, std::memory_order_relaxed);
-}
-}  // namespace
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-// Sanitizers own malloc: count what C++ asks for.
-void* operator new(std::size_t n) {
-  note();
-  if (void* p = std::malloc(n)) return p;
-  throw std::bad_alloc();
-}
-void operator delete(void* p) noexcept { std::free(p); }
-void operator delete(void* p, std::size_t) noexcept { std::free(p); }
-#else
-// operator new of libstdc++ ends here, too.
-extern "C" {
-void* __libc_malloc(std::size_t);
-void* __libc_calloc(std::size_t, std::size_t);
-void* __libc_realloc(void*, std::size_t);
-void* __libc_memalign(std::size_t, std::size_t);
-void __libc_free(void*);
-void* malloc(std::size_t n) {
-  note();
-  return __libc_malloc(n);
-}
-void* calloc(std::size_t n, std::size_t m) {
-  note();
-  return __libc_calloc(n, m);
-}
-void* realloc(void* p, std::size_t n) {
-  note();
-  return __libc_realloc(p, n);
-}
-void free(void* p) {
-  if (p != nullptr) note();
-  __libc_free(p);
-}
-void* aligned_alloc(std::size_t a, std::size_t n) {
-  note();
-  return __libc_memalign(a, n);
-}
-void* memalign(std::size_t a, std::size_t n) {
-  note();
-  return __libc_memalign(a, n);
-}
-int posix_memalign(void** p, std::size_t a, std::size_t n) {
-  note();
-  *p = __libc_memalign(a, n);
-  return *p == nullptr ? ENOMEM : 0;
-}
-void* mmap(void* at, std::size_t n, int protection, int flags, int fd, off_t offset) {
-  note();
-  return reinterpret_cast<void*>(::syscall(SYS_mmap, at, n, protection, flags, fd, offset));
-}
-}
-#endif
+#include "tests/support/count_allocations.h"
 
 namespace {
 
@@ -92,11 +25,9 @@ class Allocation : public ::testing::TestWithParam<AllocationCase> {
 // Calls of the allocator while `run` is called 99 times.
 template <class F>
 int calls_of(F run) {
-  calls = 0;
-  counting = true;
-  for (int i = 2; i <= 100; ++i) run();
-  counting = false;
-  return calls;
+  return fold8::testing::allocator_calls([&] {
+    for (int i = 2; i <= 100; ++i) run();
+  });
 }
 
 TEST_P(Allocation, NoneThroughTheCInterface) {
@@ -168,11 +99,9 @@ TEST_P(Allocation, NoneWhenSeenShapesTakeTurns) {
 }
 
 TEST(AllocationCounter, Counts) {
-  calls = 0;
-  counting = true;
-  ::operator delete(::operator new(8));  // called by name: may not be optimized away
-  counting = false;
-  EXPECT_GE(calls.load(), 1);
+  // Called by name: may not be optimized away.
+  const int calls = fold8::testing::allocator_calls([] { ::operator delete(::operator new(8)); });
+  EXPECT_GE(calls, 1);
 }
 
 INSTANTIATE_TEST_SUITE_P(Networks, Allocation,

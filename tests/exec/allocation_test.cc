@@ -1,53 +1,6 @@
-// A run allocates nothing once a shape has been seen. Interposes the allocator, hence a program of
-// its own.
-#include <atomic>
-#include <cstddef>
-#include <cstdlib>
-#include <new>
-
+// A run allocates nothing once a shape has been seen.
 #include "tests/exec/exec_support.h"
-
-namespace {
-std::atomic<bool> counting{false};
-std::atomic<int> allocations{0};
-void note() {
-  if (counting.load(std::memory_order_relaxed)) ++allocations;
-}
-}  // namespace
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-// Sanitizers own malloc: count what C++ asks for.
-void* operator new(std::size_t n) {
-  note();
-  if (void* p = std::malloc(n)) return p;
-  throw std::bad_alloc();
-}
-void operator delete(void* p) noexcept { std::free(p); }
-void operator delete(void* p, std::size_t) noexcept { std::free(p); }
-#else
-extern "C" {
-void* __libc_malloc(std::size_t);
-void* __libc_calloc(std::size_t, std::size_t);
-void* __libc_realloc(void*, std::size_t);
-void* __libc_memalign(std::size_t, std::size_t);
-void* malloc(std::size_t n) {
-  note();
-  return __libc_malloc(n);
-}
-void* calloc(std::size_t n, std::size_t m) {
-  note();
-  return __libc_calloc(n, m);
-}
-void* realloc(void* p, std::size_t n) {
-  note();
-  return __libc_realloc(p, n);
-}
-void* aligned_alloc(std::size_t a, std::size_t n) {
-  note();
-  return __libc_memalign(a, n);
-}
-}
-#endif
+#include "tests/support/count_allocations.h"
 
 namespace fold8 {
 namespace {
@@ -57,20 +10,16 @@ void expect_no_allocation(const char* text, const std::vector<Tensor>& inputs, i
   std::vector<TensorView> views;
   for (const Tensor& t : inputs) views.push_back(t.view());
   ASSERT_TRUE(s->run(views).ok());
-  allocations = 0;
-  counting = true;
-  const bool ok = s->run(views).ok() && s->run(views).ok();
-  counting = false;
+  bool ok = false;
+  const int allocations =
+      testing::allocator_calls([&] { ok = s->run(views).ok() && s->run(views).ok(); });
   EXPECT_TRUE(ok);
-  EXPECT_EQ(allocations.load(), 0);
+  EXPECT_EQ(allocations, 0);
 }
 
 TEST(Allocation, TheCounterCounts) {
-  allocations = 0;
-  counting = true;
-  auto p = std::make_unique<int>(1);
-  counting = false;
-  EXPECT_GE(allocations.load(), 1);
+  std::unique_ptr<int> p;
+  EXPECT_GE(testing::allocator_calls([&] { p = std::make_unique<int>(1); }), 1);
 }
 
 TEST(Allocation, NoneInFloatRuns) {

@@ -33,22 +33,6 @@ Result<Converted> converted(const graph::Graph& g, quant::SampleSource* samples,
                             ConvertOptions options = {}) {
   return convert(g, samples, options);
 }
-Converted must_convert(const std::string& text, ConvertOptions options = {},
-                       std::size_t count = 8) {
-  const graph::Graph g = parsed(text);
-  auto samples = normal_samples(g, count);
-  auto c = converted(g, count > 0 ? &samples : nullptr, options);
-  EXPECT_TRUE(c.ok()) << c.error().message;
-  if (!c.ok()) return {};
-  expect_verified(c->graph);
-  return std::move(*c);
-}
-std::string bytes_of(const Converted& c) {
-  auto bytes = format::to_bytes(c.graph);
-  EXPECT_TRUE(bytes.ok()) << bytes.error().message;
-  return bytes.ok() ? *bytes : std::string();
-}
-
 TEST(Convert, ANetworkBecomesInt8AndSaysSo) {
   const Converted c = must_convert(kCnn);
   const ConvertSummary& s = c.summary;

@@ -8,10 +8,12 @@
 #include <string_view>
 #include <vector>
 
+#include "fusion/convert.h"
 #include "fusion/passes/fuse_quantize.h"
 #include "fusion/passes/passes.h"
 #include "fusion/passes/quantize.h"
 #include "quant/calibrate.h"
+#include "runtime/format/f8.h"
 #include "tests/fusion/graph_testing.h"
 #include "tests/support/memory_samples.h"
 
@@ -99,6 +101,23 @@ inline Quantized quantized(graph::Graph g, QuantizeOptions options = {}, std::si
 inline Quantized quantized(std::string_view text, QuantizeOptions options = {},
                            std::size_t count = 4) {
   return quantized(parsed(text), std::move(options), count);
+}
+
+// The whole offline compiler over a text graph, with `count` samples (0: without data).
+inline Converted must_convert(const std::string& text, const ConvertOptions& options = {},
+                              std::size_t count = 8) {
+  const graph::Graph g = parsed(text);
+  auto samples = normal_samples(g, count);
+  auto c = convert(g, count > 0 ? &samples : nullptr, options);
+  EXPECT_TRUE(c.ok()) << c.error().message;
+  if (!c.ok()) return {};
+  expect_verified(c->graph);
+  return std::move(*c);
+}
+inline std::string bytes_of(const Converted& c) {
+  auto bytes = format::to_bytes(c.graph);
+  EXPECT_TRUE(bytes.ok()) << bytes.error().message;
+  return bytes.ok() ? *bytes : std::string();
 }
 
 // fuse_quantize over a graph.

@@ -192,18 +192,7 @@ constexpr const char* kNet =
     "random:f32[4,16], random:f32[4])\nreturn y";
 
 Converted must_convert(const ConvertOptions& options, std::size_t count = 8) {
-  const graph::Graph g = parsed(kNet);
-  auto samples = normal_samples(g, count);
-  auto c = convert(g, count > 0 ? &samples : nullptr, options);
-  EXPECT_TRUE(c.ok()) << c.error().message;
-  if (!c.ok()) return {};
-  expect_verified(c->graph);
-  return std::move(*c);
-}
-std::string bytes_of(const Converted& c) {
-  auto bytes = format::to_bytes(c.graph);
-  EXPECT_TRUE(bytes.ok()) << bytes.error().message;
-  return bytes.ok() ? *bytes : std::string();
+  return must_convert(kNet, options, count);
 }
 
 // The samples hold 3 rows.
