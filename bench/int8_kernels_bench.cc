@@ -16,7 +16,7 @@
 
 #include "bench/int8_cases.h"
 #include "bench/int8_onednn.h"
-#include "tools/cli/bench_peak.h"
+#include "bench/int8_peak.h"
 
 namespace fold8::bench {
 namespace {
@@ -131,7 +131,7 @@ int run(const Options& o) {
   }
   const kernels::Target& t = **target;
   if (const char* isa = onednn_isa(t.name)) setenv("ONEDNN_MAX_CPU_ISA", isa, 0);
-  const double peak = cli::measure_peaks(t.name).int8;
+  const double peak = int8_peak_macs_per_second(t.name);
   std::printf("target %s, peak %.1f GMAC/s\n", std::string(t.name).c_str(), peak * 1e-9);
   if (o.endings)
     std::printf("%-24s %9s %8s %8s %8s\n", "layer", "ReLU us", "h_swish", "residual", "f32");

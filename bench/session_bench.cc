@@ -20,11 +20,11 @@
 #include <thread>
 #include <vector>
 
+#include "bench/int8_peak.h"
 #include "bench/need.h"
 #include "runtime/exec/executor.h"
 #include "runtime/exec/session.h"
 #include "runtime/graph/text.h"
-#include "tools/cli/bench_peak.h"
 
 namespace fold8::bench {
 namespace {
@@ -277,7 +277,7 @@ void bench_threads(const char* path, const Shapes& shapes) {
   auto two = session_of(model, 2);
   for (auto* s : {&one[0], &one[1], &two}) run(**s, inputs);
   const auto sessions = [&](int i) { return [&, i] { return run(*one[i], inputs), 1.0; }; };
-  const auto loops = [&](int) { return [&] { return cli::int8_turns(model->target().name); }; };
+  const auto loops = [&](int) { return [&] { return int8_turns(model->target().name); }; };
   std::vector<double> two_sessions, two_threads, two_loops;
   for (int round = 0; round < 15; ++round) {
     const double l1 = rate(1, 0.1, loops), s1 = rate(1, 0.1, sessions);

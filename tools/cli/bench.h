@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "runtime/exec/session.h"
-#include "tools/cli/bench_peak.h"
 #include "tools/cli/common.h"
 
 namespace fold8::cli {
@@ -16,6 +15,13 @@ namespace fold8::cli {
 // u8 codes that look like data, zeros for integers (always valid as indices).
 Result<std::vector<Tensor>> made_up_inputs(std::span<const std::string> shapes,
                                            const graph::Graph& g);
+
+// The most multiply-adds a second that one core does with the instructions a target's kernels use,
+// measured in registers alone: what "% of peak" refers to.
+struct Peaks {
+  double int8 = 0, f32 = 0;
+};
+Peaks measure_peaks(std::string_view target);
 
 // A step of the profile, its time the median of several runs.
 struct StepTime {

@@ -1,9 +1,9 @@
 // Register-only loops. Vector extensions and one instruction of assembly each: headers of
 // intrinsics belong to the kernels.
-#include "tools/cli/bench_peak.h"
-
 #include <algorithm>
 #include <chrono>
+
+#include "tools/cli/bench.h"
 
 namespace fold8::cli {
 namespace {
@@ -73,12 +73,6 @@ Peaks measure_peaks(std::string_view target) {
   const Loop f32 =
       target.starts_with("avx512") ? Loop{f32_avx512, 24 * 16} : Loop{f32_avx2, 12 * 8};
   return {best_rate(int8_loop(target)), best_rate(f32)};
-}
-
-double int8_turns(std::string_view target) {
-  const Loop loop = int8_loop(target);
-  loop.run();
-  return loop.macs_a_turn * kTurns;
 }
 
 }  // namespace fold8::cli
