@@ -1,5 +1,6 @@
 // The contracts of all kernels: one header each, with the equation.
 #pragma once
+#include "runtime/kernels/attention.h"
 #include "runtime/kernels/binary.h"
 #include "runtime/kernels/conv_f32.h"
 #include "runtime/kernels/conv_u8s8.h"

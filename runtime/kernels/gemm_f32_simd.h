@@ -13,8 +13,10 @@ struct GemmBlockF32 {
   std::size_t x_stride = 0, rows = 0, k = 0;
   const float* w = nullptr;  // first panel of the block
   std::size_t w_step = kPanelF32, panel_stride = 0, panels = 0;
-  float* acc = nullptr;       // [rows][panels * 16]
-  StoreF32* store = nullptr;  // finish in registers instead: m is the block's first row
+  float* acc = nullptr;        // [rows][acc_stride]
+  std::size_t acc_stride = 0;  // 0: panels * 16
+  bool goes_on = false;        // the chains start from acc, not from +0
+  StoreF32* store = nullptr;   // finish in registers instead: m is the block's first row
 };
 
 template <class Arch>
@@ -30,9 +32,9 @@ void gemm_block_f32(const GemmBlockF32& b) {
   t.w_offsets = &no_offset;
   t.w_step = b.w_step;
   t.panel_stride = b.panel_stride;
-  t.acc_stride = b.panels * kPanelF32;
+  t.acc_stride = b.acc_stride != 0 ? b.acc_stride : b.panels * kPanelF32;
   for (std::size_t k0 = 0; k0 == 0 || k0 < b.k; k0 += kDepthStepF32) {
-    t.first = k0 == 0;
+    t.first = k0 == 0 && !b.goes_on;
     t.depth = b.k - k0 < kDepthStepF32 ? b.k - k0 : kDepthStepF32;
     t.offset = k0;
     t.w = b.w + k0 * b.w_step;

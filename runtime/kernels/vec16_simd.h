@@ -124,6 +124,19 @@ struct Memory16<Arch> {
     return static_cast<unsigned>(_mm256_movemask_ps(m.part[0])) |
            static_cast<unsigned>(_mm256_movemask_ps(m.part[1])) << 8;
   }
+  // The largest lane; none is NaN.
+  FOLD8_INLINE static float fold_max(V v) {
+    const __m256 e = _mm256_max_ps(v.part[0], v.part[1]);
+    const __m128 q = _mm_max_ps(_mm256_castps256_ps128(e), _mm256_extractf128_ps(e, 1));
+    const __m128 d = _mm_max_ps(q, _mm_movehl_ps(q, q));
+    return _mm_cvtss_f32(_mm_max_ss(d, _mm_shuffle_ps(d, d, 1)));
+  }
+  FOLD8_INLINE static std::int32_t fold_max(I v) {
+    const __m256i e = _mm256_max_epi32(v.part[0], v.part[1]);
+    const __m128i q = _mm_max_epi32(_mm256_castsi256_si128(e), _mm256_extracti128_si256(e, 1));
+    const __m128i d = _mm_max_epi32(q, _mm_unpackhi_epi64(q, q));
+    return _mm_cvtsi128_si32(_mm_max_epi32(d, _mm_shuffle_epi32(d, 1)));
+  }
   // The halving order of row_sum.h: 8, 4, 2, 1.
   FOLD8_INLINE static float fold_sum(V v) {
     const __m256 e = _mm256_add_ps(v.part[0], v.part[1]);
@@ -175,6 +188,20 @@ struct Memory16<Arch> {
   FOLD8_INLINE static I max(I a, I b) { return wrap(_mm512_max_epi32(a.part[0], b.part[0])); }
   FOLD8_INLINE static unsigned any_mask(M16<Arch> m) {
     return static_cast<__mmask16>(m.part[0].data);
+  }
+  FOLD8_INLINE static float fold_max(V v) {
+    const __m512 a = v.part[0];
+    const __m256 e = _mm256_max_ps(_mm512_castps512_ps256(a), _mm512_extractf32x8_ps(a, 1));
+    const __m128 q = _mm_max_ps(_mm256_castps256_ps128(e), _mm256_extractf128_ps(e, 1));
+    const __m128 d = _mm_max_ps(q, _mm_movehl_ps(q, q));
+    return _mm_cvtss_f32(_mm_max_ss(d, _mm_shuffle_ps(d, d, 1)));
+  }
+  FOLD8_INLINE static std::int32_t fold_max(I v) {
+    const __m512i a = v.part[0];
+    const __m256i e = _mm256_max_epi32(_mm512_castsi512_si256(a), _mm512_extracti64x4_epi64(a, 1));
+    const __m128i q = _mm_max_epi32(_mm256_castsi256_si128(e), _mm256_extracti128_si256(e, 1));
+    const __m128i d = _mm_max_epi32(q, _mm_unpackhi_epi64(q, q));
+    return _mm_cvtsi128_si32(_mm_max_epi32(d, _mm_shuffle_epi32(d, 1)));
   }
   FOLD8_INLINE static float fold_sum(V v) {
     const __m512 a = v.part[0];

@@ -1,4 +1,5 @@
 // Family f32_matrix for one instruction set; see target.inc.
+#include "runtime/kernels/attention_f32_simd.h"
 #include "runtime/kernels/conv_f32_simd.h"
 #include "runtime/kernels/depthwise_f32_simd.h"
 #include "runtime/kernels/gemm_f32_simd.h"

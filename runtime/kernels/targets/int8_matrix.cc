@@ -1,4 +1,5 @@
 // Family int8_matrix for one instruction set; see target.inc.
+#include "runtime/kernels/attention_q8_simd.h"
 #include "runtime/kernels/conv_u8s8_simd.h"
 #include "runtime/kernels/gemm_u8s8_simd.h"
 #include "runtime/kernels/targets/target.inc"

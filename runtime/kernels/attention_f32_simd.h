@@ -1,0 +1,150 @@
+// Vector body of attention_f32 (attention.h). Include only from targets/*.cc.
+#pragma once
+
+#include "runtime/kernels/attention_simd.h"
+#include "runtime/kernels/matmul_f32_simd.h"
+
+namespace fold8::kernels::simd {
+
+// Keys as the right side of q * k^T, values as that of p * v: panels of 16 columns.
+template <class Arch>
+void attention_pack_f32(const AttentionArgs& a, const AttentionScratch& at, std::byte* scratch) {
+  for (std::size_t first = 0, block = 0; first < a.keys; first += kAttentionKeys, ++block) {
+    const std::size_t count = a.keys - first < kAttentionKeys ? a.keys - first : kAttentionKeys;
+    MatmulF32Args m;
+    m.k = a.depth;
+    m.b = a.k + first * a.k_stride;
+    m.b_row_stride = 1;
+    m.b_col_stride = a.k_stride;
+    pack_columns_f32<Arch>(m, 0, count,
+                           reinterpret_cast<float*>(scratch + at.keys + block * at.key_block));
+    m.k = count;
+    m.b = a.v + first * a.v_stride;
+    m.b_row_stride = a.v_stride;
+    m.b_col_stride = 1;
+    pack_columns_f32<Arch>(m, 0, a.value_depth,
+                           reinterpret_cast<float*>(scratch + at.values + block * at.value_block));
+  }
+}
+
+template <class Arch>
+class AttentionF32 {
+ public:
+  explicit AttentionF32(const AttentionArgs& a)
+      : a_(a), at_(a.keys, a.depth, a.value_depth), scratch_(static_cast<std::byte*>(a.scratch)) {}
+
+  void run() {
+    attention_pack_f32<Arch>(a_, at_, scratch_);
+    for (std::size_t row = a_.row_begin; row < a_.row_end; row += kAttentionRows)
+      rows(row, a_.row_end - row < kAttentionRows ? a_.row_end - row : kAttentionRows);
+  }
+
+ private:
+  float* floats(std::size_t offset) const { return reinterpret_cast<float*>(scratch_ + offset); }
+
+  void rows(std::size_t first_row, std::size_t count) {
+    AttentionState state(count);
+    const std::size_t width = s8_panels(a_.value_depth) * kPanelColumns;
+    const AttentionSums sums{floats(at_.sums), count, width,
+                             TileShapes<Arch>::panels_for(count) * kPanelF32};
+    for (std::size_t i = 0; i < count * width; ++i) sums.at[i] = 0.0f;
+    float* queries = floats(at_.queries);
+    for (std::size_t r = 0; r < count; ++r) {
+      const std::size_t row = first_row + r;
+      const float* q = a_.q + row / a_.heads * a_.q_stride + row % a_.heads * a_.q_head_stride;
+      for (std::size_t d = 0; d < a_.depth; ++d) queries[r * a_.depth + d] = q[d];
+    }
+    const std::size_t last_row = first_row + count - 1;
+    for (std::size_t key = 0; key < a_.limit(last_row / a_.heads); key += kAttentionKeys)
+      block(first_row, key, state, sums);
+    attention_divide<Arch>(a_, first_row, state, sums);
+  }
+
+  // All rows against one block of keys; those that see none of it stay as they are.
+  void block(std::size_t first_row, std::size_t key, AttentionState& state,
+             const AttentionSums& sums) {
+    const std::size_t begin =
+        attention_first_row(a_, first_row, first_row + sums.rows, key) - first_row;
+    float* scores = floats(at_.scores);
+    GemmBlockF32 b;
+    b.x = floats(at_.queries) + begin * a_.depth;
+    b.x_stride = b.k = a_.depth;
+    b.rows = sums.rows - begin;
+    multiply_keys(b, key, scores + begin * kAttentionKeys);
+    const AttentionBlock<Arch> keys(a_, key);
+    const V16<Arch> scale(a_.scale);
+    for (std::size_t r = begin; r < sums.rows; ++r) {
+      float* x = scores + r * kAttentionKeys;
+      keys.mask(
+          first_row + r, x, state, r,
+          [&](int part) FOLD8_INLINE_LAMBDA { return load<Arch>(x + 16 * part, Full{}); },
+          [&](int) FOLD8_INLINE_LAMBDA { return scale; });
+    }
+    for (std::size_t r = 0; r < begin; ++r) state.next_top[r] = state.top[r];
+    AttentionBlock<Arch>::factors(state);
+    for (std::size_t r = begin; r < sums.rows; ++r) {
+      float* x = scores + r * kAttentionKeys;
+      V16<Arch> p[AttentionBlock<Arch>::kParts];
+      AttentionBlock<Arch>::weigh(x, state, r, p);
+      for (int part = 0; part < AttentionBlock<Arch>::kParts; ++part)
+        store<Arch>(x + 16 * part, Full{}, p[part]);
+    }
+    add_values(begin, key, state, sums);
+  }
+
+  // scores [rows][64] = q * k^T.
+  void multiply_keys(GemmBlockF32 b, std::size_t key, float* scores) const {
+    const std::size_t block = key / kAttentionKeys, left = a_.keys - key,
+                      panels = s8_panels(left < kAttentionKeys ? left : kAttentionKeys),
+                      most = TileShapes<Arch>::panels_for(b.rows);
+    const float* packed = floats(at_.keys + block * at_.key_block);
+    b.panel_stride = a_.depth * kPanelF32;
+    b.acc_stride = kAttentionKeys;
+    for (std::size_t p = 0; p < panels; p += b.panels) {
+      b.panels = balanced_part(panels - p, most < 4 ? most : 4);
+      b.w = packed + p * b.panel_stride;
+      b.acc = scores + p * kPanelF32;
+      gemm_block_f32<Arch>(b);
+    }
+  }
+
+  // O = O * c, then the chains go on over the values of the block.
+  void add_values(std::size_t begin, std::size_t key, const AttentionState& state,
+                  const AttentionSums& sums) const {
+    for (std::size_t r = begin; r < sums.rows; ++r) {
+      const V16<Arch> c(state.kept[r]);
+      for (std::size_t e = 0; e < sums.width; e += 16) {
+        float* o = sums.row(r, e);
+        store<Arch>(o, Full{}, load<Arch>(o, Full{}) * c);
+      }
+    }
+    const std::size_t left = a_.keys - key;
+    GemmBlockF32 b;
+    b.k = left < kAttentionKeys ? left : kAttentionKeys;
+    b.x = floats(at_.scores) + begin * kAttentionKeys;
+    b.x_stride = kAttentionKeys;
+    b.rows = sums.rows - begin;
+    b.panel_stride = b.k * kPanelF32;
+    b.goes_on = true;
+    const float* packed = floats(at_.values + key / kAttentionKeys * at_.value_block);
+    for (std::size_t e = 0; e < sums.width; e += sums.group) {
+      const std::size_t here = sums.width - e < sums.group ? sums.width - e : sums.group;
+      b.panels = here / kPanelF32;
+      b.acc_stride = here;
+      b.w = packed + e / kPanelF32 * b.panel_stride;
+      b.acc = sums.row(begin, e);
+      gemm_block_f32<Arch>(b);
+    }
+  }
+
+  const AttentionArgs& a_;
+  AttentionScratch at_;
+  std::byte* scratch_;
+};
+
+template <class Arch>
+void attention_f32(const AttentionArgs& a) {
+  if (a.row_begin < a.row_end) AttentionF32<Arch>(a).run();
+}
+
+}  // namespace fold8::kernels::simd

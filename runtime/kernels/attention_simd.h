@@ -1,0 +1,156 @@
+// What both vector bodies of attention.h share: scores to weights, one block of keys at a time.
+// Include only from *_simd.h.
+#pragma once
+
+#include "runtime/kernels/attention_scratch.h"
+#include "runtime/kernels/math_simd.h"
+#include "runtime/kernels/vec16_simd.h"
+
+namespace fold8::kernels::simd {
+
+// Up to kAttentionRows rows on their way through the blocks.
+struct AttentionState {
+  alignas(64) float top[kAttentionRows], next_top[kAttentionRows], length[kAttentionRows],
+      kept[kAttentionRows];  // m, m', l, c
+
+  explicit AttentionState(std::size_t rows) {
+    for (std::size_t r = 0; r < kAttentionRows; ++r) top[r] = -__builtin_inff();
+    for (std::size_t r = 0; r < kAttentionRows; ++r) length[r] = 0.0f;
+    for (std::size_t r = rows; r < kAttentionRows; ++r) next_top[r] = 0.0f;
+  }
+};
+
+template <class Arch>
+class AttentionBlock {
+ public:
+  using V = V16<Arch>;
+  using L = Lanes<V>;
+  static constexpr int kParts = static_cast<int>(kAttentionKeys) / 16;
+
+  AttentionBlock(const AttentionArgs& a, std::size_t first_key) : a_(a), first_(first_key) {}
+
+  // Raw scores of the row to x, in place, and its new top. load(j) is t without its last factor;
+  // factor(j) is that.
+  template <class Load, class Factor>
+  FOLD8_INLINE void mask(std::size_t row, float* x, AttentionState& state, std::size_t at,
+                         const Load& load, const Factor& factor) const {
+    const std::size_t query = row / a_.heads, limit = a_.limit(query),
+                      seen = limit - first_ < kAttentionKeys ? limit - first_ : kAttentionKeys;
+    const Mask mask(a_, query, row % a_.heads, first_);
+    V top(-__builtin_inff());
+    for_parts<kParts>([&](int part) FOLD8_INLINE_LAMBDA {
+      const std::size_t j = 16 * static_cast<std::size_t>(part);
+      const int n = seen >= j + 16 ? 16 : seen > j ? static_cast<int>(seen - j) : 0;
+      V v(-__builtin_inff());
+      if (n > 0) {
+        v = mask.apply(load(part), factor(part), j, n);
+        if (n < 16) v = keep<Arch>(v, n, -__builtin_inff());
+      }
+      top = L::max(v, top);
+      store<Arch>(x + j, Full{}, v);
+    });
+    const float before = state.top[at], largest = Memory16<Arch>::fold_max(top);
+    state.next_top[at] = largest > before ? largest : before;
+  }
+
+  // c of all rows; what a block with nothing in it keeps is everything.
+  static void factors(AttentionState& state) {
+    const V nothing(-__builtin_inff()), one(1.0f);
+    for (std::size_t r = 0; r < kAttentionRows; r += 16) {
+      const V top = load<Arch>(state.next_top + r, Full{});
+      const V c = generic::exp(load<Arch>(state.top + r, Full{}) - top);
+      store<Arch>(state.kept + r, Full{}, L::select(top == nothing, one, c));
+      store<Arch>(state.top + r, Full{}, top);
+    }
+  }
+
+  // p of one row, and its length.
+  FOLD8_INLINE static void weigh(const float* x, AttentionState& state, std::size_t at,
+                                 V (&p)[kParts]) {
+    const float top = state.top[at];
+    if (top == -__builtin_inff()) {
+      for (V& v : p) v = V(0.0f);
+      state.length[at] = __builtin_fmaf(state.length[at], 1.0f, 0.0f);
+      return;
+    }
+    V sum(0.0f);
+    for_parts<kParts>([&](int part) FOLD8_INLINE_LAMBDA {
+      p[part] = generic::exp(load<Arch>(x + 16 * part, Full{}) - V(top));
+      sum = sum + p[part];
+    });
+    state.length[at] = __builtin_fmaf(state.length[at], state.kept[at], fold_sum<Arch>(sum));
+  }
+
+ private:
+  // The mask of one row.
+  struct Mask {
+    const AttentionArgs& a;
+    const float* mask;
+    const std::uint8_t* visible;
+
+    FOLD8_INLINE Mask(const AttentionArgs& args, std::size_t query, std::size_t head,
+                      std::size_t first)
+        : a(args) {
+      const std::size_t at =
+          query * a.mask_stride + head * a.mask_head_stride + first * a.mask_step;
+      mask = a.mask ? a.mask + at : nullptr;
+      visible = a.visible ? a.visible + at : nullptr;
+    }
+    FOLD8_INLINE V added(std::size_t j, int n) const {
+      if (mask == nullptr) return V(0.0f);
+      if (a.mask_step == 0) return V(*mask);
+      return n == 16 ? load<Arch>(mask + j, Full{}) : load<Arch>(mask + j, n);
+    }
+    FOLD8_INLINE V apply(V score, V factor, std::size_t j, int n) const {
+      V x;
+      if (a.softcap > 0)
+        x = V(a.softcap) * generic::tanh((score * factor) / V(a.softcap)) + added(j, n);
+      else
+        x = L::fma(score, factor, added(j, n));
+      if (visible == nullptr) return x;
+      const I16<Arch> codes = a.mask_step == 0 ? I16<Arch>(*visible)
+                              : n == 16        ? load_u8<Arch>(visible + j, Full{})
+                                               : load_u8<Arch>(visible + j, n);
+      return L::select(L::to_float(codes) == V(0.0f), V(-__builtin_inff()), x);
+    }
+  };
+
+  const AttentionArgs& a_;
+  std::size_t first_;
+};
+
+// y = O / l + 0; O lies in groups of `panels` panels, [rows][panels * 16] each.
+struct AttentionSums {
+  float* at;
+  std::size_t rows, width, group;  // floats of a row in all, of one group
+  float* row(std::size_t r, std::size_t column) const {
+    const std::size_t first = column / group * group,
+                      here = width - first < group ? width - first : group;
+    return at + first * rows + r * here + (column - first);
+  }
+};
+
+template <class Arch>
+void attention_divide(const AttentionArgs& a, std::size_t first_row, const AttentionState& state,
+                      const AttentionSums& sums) {
+  using V = V16<Arch>;
+  for (std::size_t r = 0; r < sums.rows; ++r) {
+    const std::size_t row = first_row + r;
+    float* y = a.y + row / a.heads * a.y_stride + row % a.heads * a.y_head_stride;
+    const V length(state.length[r]);
+    for_steps<Arch>(a.value_depth, [&](std::size_t e, auto n) {
+      store<Arch>(y + e, n, load<Arch>(sums.row(r, e), n) / length + V(0.0f));
+    });
+  }
+}
+
+// The first of rows [first, end) that sees keys from `key` on: with `causal` later queries see
+// more.
+inline std::size_t attention_first_row(const AttentionArgs& a, std::size_t first, std::size_t end,
+                                       std::size_t key) {
+  if (!a.causal) return first;
+  while (first < end && a.limit(first / a.heads) <= key) ++first;
+  return first;
+}
+
+}  // namespace fold8::kernels::simd
