@@ -43,6 +43,7 @@ class Converter {
     FOLD8_CHECK_OK(log_.run("fold", g));
     summary_.batch_norms_left = batch_norms_left(g);
     FOLD8_CHECK_OK(log_.run("fuse", g));
+    FOLD8_CHECK_OK(log_.run("attention", g));
     if (options_.float_only) return float_model(std::move(g));
     if (options_.cost_table != nullptr) summary_.speed_target = options_.cost_table->target();
     FOLD8_TRY(Attempt best, Attempts(samples_, options_, summary_).best(std::move(g)));

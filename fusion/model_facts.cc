@@ -122,6 +122,9 @@ Result<MacShares> mac_shares(std::shared_ptr<const exec::Model> model,
     } else if (std::holds_alternative<graph::MatMul>(n.op)) {
       attention += p.macs;
       if (is_quantizable(g.type(n.inputs[0]).dtype)) attention_int8 += p.macs;
+    } else if (const auto* op = std::get_if<graph::Attention>(&n.op)) {
+      attention += p.macs;
+      if (op->int8) attention_int8 += p.macs;
     }
   }
   MacShares shares;

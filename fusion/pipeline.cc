@@ -32,6 +32,10 @@ std::vector<Stage> float_pipeline() {
       {"fuse",
        {&fuse_matmul_scale, &fuse_matmul_transpose, &fuse_residual, &fuse_activation,
         &scale_into_activation}},
+      // Scales and transposes are inside the products by now.
+      {"attention",
+       {&recognize_rotary, &recognize_attention, &attention_repeats, &rotary_rows, &attention_rows,
+        &attention_thirds, &attention_splits, &attention_output, &merge_movement, &drop_noop}},
   };
 }
 

@@ -23,6 +23,7 @@ using graph::ValueId;
 // not.
 bool is_layer(const graph::Op& op) {
   return std::holds_alternative<graph::Linear>(op) || std::holds_alternative<graph::Conv>(op) ||
+         std::holds_alternative<graph::Attention>(op) ||
          std::holds_alternative<graph::MatMul>(op) || std::holds_alternative<graph::Norm>(op) ||
          std::holds_alternative<graph::BatchNorm>(op) ||
          std::holds_alternative<graph::Affine>(op) || std::holds_alternative<graph::Softmax>(op) ||

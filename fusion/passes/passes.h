@@ -47,4 +47,14 @@ extern const Rewrite fuse_matmul_scale;  // a number before or behind a MatMul -
 extern const Rewrite
     fuse_matmul_transpose;  // a swap of the last two axes -> transpose_a / transpose_b
 
+// ---- attention
+extern const Rewrite recognize_rotary;
+extern const Rewrite recognize_attention;
+extern const Rewrite attention_repeats;  // heads of keys repeated for groups of queries
+extern const Rewrite rotary_rows;        // heads where the linear layers have them, and so on
+extern const Rewrite attention_rows;
+extern const Rewrite attention_thirds;
+extern const Rewrite attention_splits;
+extern const Rewrite attention_output;
+
 }  // namespace fold8::fusion

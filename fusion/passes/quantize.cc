@@ -67,7 +67,21 @@ class Quantizer {
     return std::nullopt;
   }
 
+  // Rounded per token on the way, so no samples are needed.
+  void attention(NodeId id, graph::Attention& op) {
+    if (const std::string* glob = kept_float_by(options_, g_, g_.node(id))) {
+      matched_.insert(*glob);
+      return;
+    }
+    if (options_.attention == AttentionProducts::f32 ||
+        options_.activations == Activations::float_)
+      return;
+    op.int8 = true;
+    ++outcome_.int8_attentions;
+  }
+
   Status layer(NodeId id) {
+    if (auto* op = std::get_if<graph::Attention>(&g_.node(id).op)) attention(id, *op);
     const Node& n = g_.node(id);
     const bool conv = std::holds_alternative<Conv>(n.op);
     if (!conv && !std::holds_alternative<Linear>(n.op)) return ok_status();

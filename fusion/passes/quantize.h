@@ -33,11 +33,20 @@ enum class Streams : std::uint8_t {
 };
 inline constexpr double kStreamBudgetDb = 1.0;
 
+// Products of two activations inside Attention.
+enum class AttentionProducts : std::uint8_t {
+  automatic,  // INT8, unless the samples say that it costs the outputs more than kAttentionBudgetDb
+  int8,
+  f32,
+};
+inline constexpr double kAttentionBudgetDb = 1.0;
+
 struct QuantizeOptions {
   quant::Method method = quant::Method::automatic;
   double percentile = quant::kPercentile;
   Activations activations = Activations::automatic;
   Streams streams = Streams::automatic;  // quantize() takes automatic for u8; convert() chooses
+  AttentionProducts attention = AttentionProducts::automatic;  // quantize() takes it for int8
   quant::WeightGranularity weights = quant::WeightGranularity::per_channel;
   std::vector<std::string> keep_float;  // globs over node names and output names
   std::map<std::string, std::string>
@@ -52,6 +61,7 @@ struct FloatLayer {
 struct QuantizeOutcome {
   std::vector<std::string> quantized;  // node names
   std::size_t u8_streams = 0;          // tensors carried as u8 that no layer multiplies
+  std::size_t int8_attentions = 0;     // Attention with both products in INT8
   std::vector<FloatLayer> kept_float;
   std::vector<std::string> warnings;  // constant or unfilled tensors, mixed ranges
 };

@@ -102,7 +102,7 @@ class Matcher {
     const NodeId id = index_.producer(v);
     if (id == kNoNode) return false;
     const graph::Node& node = g_.node(id);
-    if (node.outputs[0] != v || !p.op_ok(node.op)) return false;
+    if ((node.outputs[0] != v && !p.any_result) || !p.op_ok(node.op)) return false;
     m_.nodes.push_back(id);
     if (!p.name.empty()) m_.named_nodes_.emplace_back(p.name, id);
     if (operands(p, node, 0, false, next)) return true;
@@ -162,6 +162,9 @@ Pattern Pattern::shared() const {
 }
 Pattern Pattern::open() const {
   return with(*node_, [](Node& n) { n.open = true; });
+}
+Pattern Pattern::any_result() const {
+  return with(*node_, [](Node& n) { n.any_result = true; });
 }
 
 Pattern any(std::string name) { return operand(std::move(name), false); }

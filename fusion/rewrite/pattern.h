@@ -51,6 +51,8 @@ class Pattern {
   Pattern shared() const;
   // Operands after the listed ones may be present.
   Pattern open() const;
+  // The value may be any result of the operator, not only the first.
+  Pattern any_result() const;
 
  private:
   std::shared_ptr<const Node> node_;
@@ -66,7 +68,7 @@ struct Pattern::Node {
   // op, and the steps of a through
   std::function<bool(const graph::Op&)> op_ok;
   std::vector<Pattern> operands;  // of an op; alternatives of an either; [inner] of a through
-  bool commutative = false, open = false, shared = false;
+  bool commutative = false, open = false, shared = false, any_result = false;
 };
 
 // ---- operands

@@ -201,6 +201,42 @@ struct Softmax {
   FOLD8_OP("softmax", FOLD8_FIELD(axis) FOLD8_FIELD(log) FOLD8_FIELD(flatten))
 };
 
+// ---------------------------------------------------------------------------------------------- attention
+
+// y = softmax(scale * q k^T + mask) v for every query head (ONNX Attention-23; kernels/attention.h has the equation).
+// Head h of q reads head h / (heads / kv_heads) of k and v. inputs q, k, v, mask?, past_k?, past_v?;
+// outputs y, present_k?, present_v?.
+// Heads lie in one of two ways: *_rows false: [B, heads, S, D]; true: [B, S, width], head h from column offset + h * D on,
+// so that q, k and v may be parts of one tensor.
+// mask: f32, added, or bool, false hides; broadcasts to [B, heads, S, T] from the right.
+// past_k, past_v [B, kv_heads, P, D] stand in front of k and v; present_* are both together. With causal, query i sees the
+// keys up to P + i. softcap > 0: scores s become softcap * tanh(s / softcap).
+// int8: both products in INT8, q, k and v rounded per token and head; else f32.
+struct Attention {
+  std::int64_t heads = 1, kv_heads = 1;
+  std::int64_t depth = 0, value_depth = 0;   // D of q and k, of v and y
+  float scale = 1, softcap = 0;
+  bool causal = false, int8 = false;
+  bool q_rows = false, k_rows = false, v_rows = false, y_rows = false;
+  std::int64_t q_offset = 0, k_offset = 0, v_offset = 0;
+  FOLD8_OP("attention", FOLD8_FIELD(heads) FOLD8_FIELD(kv_heads) FOLD8_FIELD(depth) FOLD8_FIELD(value_depth)
+           FOLD8_FIELD(scale) FOLD8_FIELD(softcap) FOLD8_FIELD(causal) FOLD8_FIELD(int8) FOLD8_FIELD(q_rows)
+           FOLD8_FIELD(k_rows) FOLD8_FIELD(v_rows) FOLD8_FIELD(y_rows) FOLD8_FIELD(q_offset) FOLD8_FIELD(k_offset)
+           FOLD8_FIELD(v_offset))
+};
+
+// Rotary position embedding (Su et al. 2021; ONNX RotaryEmbedding-23): pairs (u, w) of the first `dims` elements of a head
+// turn by an angle, the others stay:
+//   u' = u * cos + (-w) * sin,   w' = w * cos + u * sin        each product and sum rounded
+// pairs are (i, i + dims/2), or (2i, 2i + 1) if interleaved. inputs x, cos, sin: [.., S, dims/2] or [.., S, dims] (then
+// element i of the result takes cos[i], sin[i]), [S, .] for all of a batch or [B, S, .], axes of 1 between. Heads as in
+// Attention: rows false: [B, heads, S, D], true: [B, S, heads * D].
+struct Rotary {
+  std::int64_t heads = 1, depth = 0, dims = 0;
+  bool interleaved = false, rows = false;
+  FOLD8_OP("rotary", FOLD8_FIELD(heads) FOLD8_FIELD(depth) FOLD8_FIELD(dims) FOLD8_FIELD(interleaved) FOLD8_FIELD(rows))
+};
+
 // ---------------------------------------------------------------------------------------------- reductions
 
 enum class ReduceKind : std::uint8_t { sum, mean, max, min, prod, l1, l2, sum_square, log_sum, log_sum_exp };
@@ -330,7 +366,8 @@ using Op = std::variant<
     Unary, Binary, Where, Affine, Cast, Identity, Linear, MatMul, Conv, Pool, Resize, BatchNorm, Norm, Lrn, Softmax, Reduce,
     ArgReduce, CumSum, TopK, Reshape, Flatten, Squeeze, Unsqueeze, Transpose, Concat, Split, Slice, Pad, Expand, Tile, Gather,
     GatherElements, GatherND, ScatterElements, ScatterND, DepthToSpace, SpaceToDepth, Trilu, OneHot, ShapeOf, SizeOf,
-    ConstantOfShape, Range, NonZero, Einsum, Quantize, Dequantize, DynamicQuantize, Lookup, Relayout, If, Loop, Scan>;
+    ConstantOfShape, Range, NonZero, Einsum, Quantize, Dequantize, DynamicQuantize, Lookup, Relayout, If, Loop, Scan, Attention,
+    Rotary>;
 
 // "linear"; for Unary and Binary see also kind_name().
 inline std::string_view name(const Op& op) {

@@ -25,6 +25,8 @@ struct ArityOf {
   Arity operator()(const BatchNorm&) const { return {5, 5, 1, 3}; }
   Arity operator()(const Norm&) const { return {1, 7, 1, 3}; }
   Arity operator()(const Reduce&) const { return {1, 2, 1, 1}; }
+  Arity operator()(const Attention&) const { return {3, 6, 1, 3}; }
+  Arity operator()(const Rotary&) const { return {3, 3, 1, 1}; }
   Arity operator()(const CumSum&) const { return {2, 2, 1, 1}; }
   Arity operator()(const TopK&) const { return {2, 2, 1, 2}; }
   Arity operator()(const Reshape&) const { return {2, 2, 1, 1}; }

@@ -14,6 +14,7 @@
 #include "runtime/kernels/quantize.h"
 #include "runtime/kernels/reduce.h"
 #include "runtime/kernels/resize.h"
+#include "runtime/kernels/rotary.h"
 #include "runtime/kernels/softmax.h"
 #include "runtime/kernels/transpose.h"
 #include "runtime/kernels/unary.h"

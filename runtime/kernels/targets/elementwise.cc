@@ -2,6 +2,7 @@
 #include "runtime/kernels/binary_affine_simd.h"
 #include "runtime/kernels/binary_simd.h"
 #include "runtime/kernels/quantize_simd.h"
+#include "runtime/kernels/rotary_simd.h"
 #include "runtime/kernels/unary_simd.h"
 #include "runtime/kernels/targets/target.inc"
 

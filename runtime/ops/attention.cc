@@ -1,0 +1,242 @@
+// ONNX Attention (kernels/attention.h): heads by strides, the past in front, one kernel call for
+// the rows of a head of keys.
+#include "runtime/kernels/attention.h"
+
+#include "runtime/ops/heads.h"
+
+namespace fold8::ops {
+namespace {
+
+enum Input : std::size_t { kQ, kK, kV, kMask, kPastK, kPastV, kInputs };
+enum Output : std::size_t { kY, kPresentK, kPresentV, kOutputs };
+
+Status check_attributes(const graph::Attention& op) {
+  if (op.heads < 1 || op.kv_heads < 1 || op.heads % op.kv_heads != 0)
+    return invalid_model("attention with " + std::to_string(op.heads) + " heads of queries over " +
+                         std::to_string(op.kv_heads) + " heads of keys");
+  constexpr std::int64_t kMost = 65793;
+  if (op.depth < 1 || op.value_depth < 1 || op.depth > kMost || op.value_depth > kMost)
+    return invalid_model("attention over heads of " + std::to_string(op.depth) + " and " +
+                         std::to_string(op.value_depth) + " elements");
+  return ok_status();
+}
+
+Heads q_of(const graph::Attention& op) { return {op.q_rows, op.heads, op.depth, op.q_offset}; }
+Heads k_of(const graph::Attention& op) { return {op.k_rows, op.kv_heads, op.depth, op.k_offset}; }
+Heads v_of(const graph::Attention& op) {
+  return {op.v_rows, op.kv_heads, op.value_depth, op.v_offset};
+}
+
+Status infer_past(InferContext& c, std::size_t past, const Heads& heads, Dim batch, Dim& keys) {
+  if (!c.has(past)) return ok_status();
+  const Heads own{false, heads.heads, heads.depth, 0};
+  FOLD8_CHECK_OK(expect_heads(c, past, own));
+  if (!may_be_equal(batch, c.shape(past)[0]))
+    return bad_input(c, past, "the batch of input 0, " + to_string(c.shape(0)));
+  keys = keys + c.shape(past)[2];
+  return ok_status();
+}
+
+Status infer_mask(const graph::Attention& op, InferContext& c, Dim batch, Dim queries, Dim keys) {
+  if (!c.has(kMask)) return ok_status();
+  FOLD8_CHECK_OK(expect_dtype(c, kMask, {DType::f32, DType::boolean}));
+  const Shape scores{batch, Dim(op.heads), queries, keys};
+  const auto both = broadcast(scores, c.shape(kMask));
+  bool fits = both.has_value() && both->rank() == 4;
+  for (int i = 0; fits && i < 4; ++i) fits = may_be_equal((*both)[i], scores[i]);
+  if (!fits) return bad_input(c, kMask, "a mask that broadcasts to " + to_string(scores));
+  return ok_status();
+}
+
+}  // namespace
+
+Status infer_op(const graph::Attention& op, InferContext& c) {
+  FOLD8_CHECK_OK(expect_operands(c, 3, kInputs, kOutputs));
+  FOLD8_CHECK_OK(check_attributes(op));
+  FOLD8_CHECK_OK(expect_heads(c, kQ, q_of(op)));
+  FOLD8_CHECK_OK(expect_heads(c, kK, k_of(op)));
+  FOLD8_CHECK_OK(expect_heads(c, kV, v_of(op)));
+  const Dim batch = c.shape(kQ)[0], queries = q_of(op).tokens(c.shape(kQ));
+  for (std::size_t i : {kK, kV})
+    if (!may_be_equal(batch, c.shape(i)[0]))
+      return bad_input(c, i, "the batch of input 0, " + to_string(c.shape(kQ)));
+  Dim keys = k_of(op).tokens(c.shape(kK)), values = v_of(op).tokens(c.shape(kV));
+  FOLD8_CHECK_OK(infer_past(c, kPastK, k_of(op), batch, keys));
+  FOLD8_CHECK_OK(infer_past(c, kPastV, v_of(op), batch, values));
+  if (!may_be_equal(keys, values))
+    return bad_input(c, kV, "as many values as keys, " + to_string(Shape{keys}));
+  FOLD8_CHECK_OK(infer_mask(op, c, batch, queries, keys));
+  c.set(kY, DType::f32,
+        op.y_rows ? Shape{batch, queries, Dim(op.heads * op.value_depth)}
+                  : Shape{batch, Dim(op.heads), queries, Dim(op.value_depth)});
+  c.set(kPresentK, DType::f32, Shape{batch, Dim(op.kv_heads), keys, Dim(op.depth)});
+  c.set(kPresentV, DType::f32, Shape{batch, Dim(op.kv_heads), keys, Dim(op.value_depth)});
+  return ok_status();
+}
+
+namespace {
+
+// Keys or values: where they come from, and, with a past or a wanted present, where they are
+// gathered first.
+struct Cache {
+  HeadStrides own, gathered;
+  std::size_t past = 0, fresh = 0, depth = 0, batches = 0, heads = 0;
+  bool gathers = false, in_scratch = false;
+  std::size_t scratch_at = 0;
+
+  std::size_t bytes() const {
+    return in_scratch
+               ? round_up(batches * heads * (past + fresh) * depth * sizeof(float), kAlignment)
+               : 0;
+  }
+};
+
+Cache make_cache(const PrepareContext& c, std::size_t input, std::size_t past, std::size_t present,
+                 const Heads& heads) {
+  Cache cache;
+  const Shape& x = c.type(input).shape;
+  cache.own = heads.strides(x);
+  cache.past = c.has(past) ? static_cast<std::size_t>(c.type(past).shape.extent(2)) : 0;
+  cache.fresh = static_cast<std::size_t>(heads.tokens(x).value());
+  cache.depth = static_cast<std::size_t>(heads.depth);
+  cache.batches = static_cast<std::size_t>(x.extent(0));
+  cache.heads = static_cast<std::size_t>(heads.heads);
+  cache.gathers = c.has(past) || c.wants(present);
+  cache.in_scratch = cache.gathers && !c.wants(present);
+  const std::size_t all = cache.past + cache.fresh;
+  cache.gathered = cache.gathers ? HeadStrides{0, cache.heads * all * cache.depth,
+                                               all * cache.depth, cache.depth}
+                                 : cache.own;
+  return cache;
+}
+
+// The first element of head 0 of batch 0, once past and fresh rows lie in one place.
+const float* gather(const Cache& cache, const RunContext& run, std::size_t input, std::size_t past,
+                    std::size_t present) {
+  const float* fresh = in<float>(run, input) + cache.own.first;
+  if (!cache.gathers) return fresh;
+  float* to = cache.in_scratch ? reinterpret_cast<float*>(run.scratch + cache.scratch_at)
+                               : out<float>(run, present);
+  const float* before = cache.past > 0 ? in<float>(run, past) : nullptr;
+  const std::size_t row = cache.depth * sizeof(float);
+  for (std::size_t b = 0; b < cache.batches; ++b)
+    for (std::size_t h = 0; h < cache.heads; ++h) {
+      float* y = to + b * cache.gathered.batch + h * cache.gathered.head;
+      if (cache.past > 0) {
+        std::memcpy(y, before + (b * cache.heads + h) * cache.past * cache.depth, cache.past * row);
+        y += cache.past * cache.depth;
+      }
+      const float* x = fresh + b * cache.own.batch + h * cache.own.head;
+      for (std::size_t t = 0; t < cache.fresh; ++t)
+        std::memcpy(y + t * cache.depth, x + t * cache.own.token, row);
+    }
+  return to;
+}
+
+struct Plan {
+  kernels::AttentionArgs args;
+  kernels::attention_f32_fn* kernel = nullptr;
+  HeadStrides q, y;
+  Cache k, v;
+  std::size_t batches = 0, kv_heads = 0;
+  std::size_t mask_batch = 0, mask_head = 0;  // elements
+  bool f32_mask = false, bool_mask = false;
+  std::size_t call_scratch = 0, calls_at = 0;
+
+  void set_mask(const PrepareContext& c, const graph::Attention& op) {
+    if (!c.has(kMask)) return;
+    f32_mask = c.type(kMask).dtype == DType::f32;
+    bool_mask = !f32_mask;
+    const Shape scores{Dim(static_cast<std::int64_t>(batches)), Dim(op.heads),
+                       Dim(static_cast<std::int64_t>(args.queries)),
+                       Dim(static_cast<std::int64_t>(args.keys))};
+    const Strides s = broadcast_strides(c.type(kMask), scores);
+    mask_batch = static_cast<std::size_t>(s[0]);
+    mask_head = args.mask_head_stride = static_cast<std::size_t>(s[1]);
+    args.mask_stride = static_cast<std::size_t>(s[2]);
+    args.mask_step = static_cast<std::size_t>(s[3]);
+  }
+
+  // Rows [begin, end) of one head of keys.
+  void rows(const RunContext& run, const float* keys, const float* values, std::size_t unit,
+            std::size_t begin, std::size_t end, std::size_t part) const {
+    kernels::AttentionArgs a = args;
+    const std::size_t b = unit / kv_heads, h = unit % kv_heads;
+    a.q = in<float>(run, kQ) + q.first + b * q.batch + h * a.heads * q.head;
+    a.k = keys + b * k.gathered.batch + h * k.gathered.head;
+    a.v = values + b * v.gathered.batch + h * v.gathered.head;
+    const std::size_t mask_at = b * mask_batch + h * a.heads * mask_head;
+    if (f32_mask) a.mask = in<float>(run, kMask) + mask_at;
+    if (bool_mask) a.visible = in<std::uint8_t>(run, kMask) + mask_at;
+    a.y = out<float>(run, kY) + b * y.batch + h * a.heads * y.head;
+    a.row_begin = begin;
+    a.row_end = end;
+    a.scratch = run.scratch + calls_at + part * call_scratch;
+    kernel(a);
+  }
+};
+
+Plan make_plan(const graph::Attention& op, const PrepareContext& c) {
+  Plan p;
+  const Shape& q = c.type(kQ).shape;
+  const Heads y{op.y_rows, op.heads, op.value_depth, 0};
+  p.q = q_of(op).strides(q);
+  p.y = y.strides(c.out(kY).shape);
+  p.k = make_cache(c, kK, kPastK, kPresentK, k_of(op));
+  p.v = make_cache(c, kV, kPastV, kPresentV, v_of(op));
+  p.v.scratch_at = p.k.bytes();
+  p.calls_at = p.v.scratch_at + p.v.bytes();
+  p.batches = static_cast<std::size_t>(q.extent(0));
+  p.kv_heads = static_cast<std::size_t>(op.kv_heads);
+  kernels::AttentionArgs& a = p.args;
+  a.queries = static_cast<std::size_t>(q_of(op).tokens(q).value());
+  a.keys = p.k.past + p.k.fresh;
+  a.heads = static_cast<std::size_t>(op.heads / op.kv_heads);
+  a.depth = static_cast<std::size_t>(op.depth);
+  a.value_depth = static_cast<std::size_t>(op.value_depth);
+  a.q_stride = p.q.token;
+  a.q_head_stride = p.q.head;
+  a.k_stride = p.k.gathered.token;
+  a.v_stride = p.v.gathered.token;
+  a.scale = op.scale;
+  a.softcap = op.softcap;
+  a.causal = op.causal;
+  a.first_position = p.k.past;
+  a.y_stride = p.y.token;
+  a.y_head_stride = p.y.head;
+  p.set_mask(c, op);
+  p.kernel = op.int8 ? c.kernels->attention_q8 : c.kernels->attention_f32;
+  p.call_scratch =
+      round_up(kernels::attention_scratch_bytes(a.keys, a.depth, a.value_depth), kAlignment);
+  return p;
+}
+
+}  // namespace
+
+Result<StepPtr> prepare_op(const graph::Attention& op, const PrepareContext& c) {
+  const Plan plan = make_plan(op, c);
+  const kernels::AttentionArgs& a = plan.args;
+  const std::size_t units = plan.batches * plan.kv_heads, rows = a.queries * a.heads;
+  const double macs = static_cast<double>(units * rows) * static_cast<double>(a.keys) *
+                      static_cast<double>(a.depth + a.value_depth);
+  const std::size_t threads = static_cast<std::size_t>(std::max(c.threads, 1));
+  return make_step(
+      [plan, units, rows](const RunContext& run) {
+        const float* keys = gather(plan.k, run, kK, kPastK, kPresentK);
+        const float* values = gather(plan.v, run, kV, kPastV, kPresentV);
+        const std::size_t work = plan.args.keys * (plan.args.depth + plan.args.value_depth);
+        const std::size_t least = std::max<std::size_t>(1, (std::size_t{1} << 18) / (work + 1));
+        parallel(run, units * rows, least, [&](std::size_t b, std::size_t e, std::size_t part) {
+          while (b < e) {
+            const std::size_t unit = b / rows, first = b % rows,
+                              last = std::min(rows, first + (e - b));
+            plan.rows(run, keys, values, unit, first, last, part);
+            b += last - first;
+          }
+        });
+        return ok_status();
+      },
+      plan.calls_at + plan.call_scratch * threads, macs);
+}
+
+}  // namespace fold8::ops
