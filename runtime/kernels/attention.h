@@ -20,8 +20,8 @@
 //   attention_f32:  O[e] = O[e] * c, then fma(p[j], v[j, e], O[e]) over all keys j of the block
 //     (p is +0 where the row does not see)
 //   attention_q8:   w[j] = p[j] * sv[j];  a = max(max_j w[j], 2^-100) (NaN wins)
-//     pq[j] = round_half_even(w[j] * (255 / a));  O[e] = fma(f32(sum_j pq[j] * vq[j, e]), a * f32(1
-//     / 255), O[e] * c)
+//     pq[j] = fma(w[j], 255 / a, 1.5 * 2^23) - 1.5 * 2^23;  O[e] = fma(f32(sum_j pq[j] * vq[j, e]),
+//     a * f32(1 / 255), O[e] * c)
 //   y[e] = O[e] / l + 0
 //
 // attention_q8 rounds on the way: q, k and v per token with s = dynamic_row_scale (quantize_ref.h)

@@ -73,12 +73,14 @@ class AttentionF32 {
     multiply_keys(b, key, scores + begin * kAttentionKeys);
     const AttentionBlock<Arch> keys(a_, key);
     const V16<Arch> scale(a_.scale);
+    std::size_t query = (first_row + begin) / a_.heads, head = (first_row + begin) % a_.heads;
     for (std::size_t r = begin; r < sums.rows; ++r) {
       float* x = scores + r * kAttentionKeys;
       keys.mask(
-          first_row + r, x, state, r,
+          query, head, x, state, r,
           [&](int part) FOLD8_INLINE_LAMBDA { return load<Arch>(x + 16 * part, Full{}); },
           [&](int) FOLD8_INLINE_LAMBDA { return scale; });
+      if (++head == a_.heads) head = 0, ++query;
     }
     for (std::size_t r = 0; r < begin; ++r) state.next_top[r] = state.top[r];
     AttentionBlock<Arch>::factors(state);
@@ -111,13 +113,6 @@ class AttentionF32 {
   // O = O * c, then the chains go on over the values of the block.
   void add_values(std::size_t begin, std::size_t key, const AttentionState& state,
                   const AttentionSums& sums) const {
-    for (std::size_t r = begin; r < sums.rows; ++r) {
-      const V16<Arch> c(state.kept[r]);
-      for (std::size_t e = 0; e < sums.width; e += 16) {
-        float* o = sums.row(r, e);
-        store<Arch>(o, Full{}, load<Arch>(o, Full{}) * c);
-      }
-    }
     const std::size_t left = a_.keys - key;
     GemmBlockF32 b;
     b.k = left < kAttentionKeys ? left : kAttentionKeys;
@@ -127,14 +122,18 @@ class AttentionF32 {
     b.panel_stride = b.k * kPanelF32;
     b.goes_on = true;
     const float* packed = floats(at_.values + key / kAttentionKeys * at_.value_block);
-    for (std::size_t e = 0; e < sums.width; e += sums.group) {
-      const std::size_t here = sums.width - e < sums.group ? sums.width - e : sums.group;
-      b.panels = here / kPanelF32;
-      b.acc_stride = here;
-      b.w = packed + e / kPanelF32 * b.panel_stride;
-      b.acc = sums.row(begin, e);
+    sums.each_group([&](std::size_t first, std::size_t columns, float* o) {
+      for (std::size_t r = begin; r < sums.rows; ++r) {
+        const V16<Arch> c(state.kept[r]);
+        for (std::size_t e = r * columns; e < (r + 1) * columns; e += 16)
+          store<Arch>(o + e, Full{}, load<Arch>(o + e, Full{}) * c);
+      }
+      b.panels = columns / kPanelF32;
+      b.acc_stride = columns;
+      b.w = packed + first / kPanelF32 * b.panel_stride;
+      b.acc = o + begin * columns;
       gemm_block_f32<Arch>(b);
-    }
+    });
   }
 
   const AttentionArgs& a_;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstring>
+#include <optional>
 
 #include "runtime/kernels/attention_simd.h"
 #include "runtime/kernels/gemm_u8s8_simd.h"
@@ -12,15 +13,13 @@
 
 namespace fold8::kernels::simd {
 
-// dynamic_row_scale of quantize_ref.h for a row.
 template <class Arch>
 FOLD8_INLINE float attention_row_scale(const float* x, std::size_t n) {
   I16<Arch> largest(0);
   for_steps<Arch>(n, [&](std::size_t j, auto m) {
     largest = Memory16<Arch>::max(largest, magnitude_bits<Arch>(load<Arch>(x + j, m)));
   });
-  const float m = __builtin_bit_cast(float, Memory16<Arch>::fold_max(largest)), s = m / 127.0f;
-  return !(m < __builtin_inff()) ? __builtin_nanf("") : s < 0x1p-126f ? 0x1p-126f : s;
+  return row_scale_of<Arch>(largest);
 }
 
 // pack_s8.h of `count` keys rounded per token, as columns. codes: room for 64 rows of round_up(n,
@@ -28,8 +27,8 @@ FOLD8_INLINE float attention_row_scale(const float* x, std::size_t n) {
 template <class Arch>
 void attention_pack_keys(const AttentionArgs& a, std::size_t first, std::size_t count,
                          std::int8_t* codes, std::int8_t* packed, float* scales) {
-  const std::size_t groups = s8_groups(a.depth), row = groups * kGroupDepth,
-                    panels = s8_panels(count);
+  constexpr std::size_t panels = kAttentionKeys / kPanelColumns;
+  const std::size_t groups = s8_groups(a.depth), row = groups * kGroupDepth;
   auto* sums = reinterpret_cast<std::int32_t*>(packed + panels * s8_panel_bytes(a.depth));
   for (std::size_t j = 0; j < panels * kPanelColumns; ++j) {
     std::int8_t* q = codes + j * row;
@@ -41,17 +40,14 @@ void attention_pack_keys(const AttentionArgs& a, std::size_t first, std::size_t 
     const float* k = a.k + (first + j) * a.k_stride;
     scales[j] = attention_row_scale<Arch>(k, a.depth);
     std::memset(q + a.depth, 0, row - a.depth);
-    const RoundQuotient<Arch> round(scales[j], 0, -127, 127);
+    const RowQuotient<Arch> codes_of(scales[j]);
     I16<Arch> sum(0);
     for_steps<Arch>(a.depth, [&](std::size_t d, auto n) {
-      const I16<Arch> code = round(load<Arch>(k + d, n));
+      const I16<Arch> code = codes_of(load<Arch>(k + d, n));
       sum = sum + code;
       store_u8<Arch>(q + d, n, code);
     });
-    alignas(64) std::int32_t lane[16];
-    for (int part = 0; part < I16<Arch>::kParts; ++part)
-      sum.part[part].store_aligned(lane + part * 16 / I16<Arch>::kParts);
-    for (std::int32_t s : lane) sums[j] += s;
+    sums[j] = Memory16<Arch>::fold_sum(sum);
   }
   for (std::size_t panel = 0; panel < panels; ++panel, packed += s8_panel_bytes(a.depth)) {
     const std::int8_t* from = codes + panel * kPanelColumns * row;
@@ -79,17 +75,17 @@ void attention_pack_values(const AttentionArgs& a, std::size_t first, std::size_
   for (std::size_t t = 0; t < count; t += kGroupDepth, packed += kPanelColumns * kGroupDepth) {
     const std::size_t here = count - t < kGroupDepth ? count - t : kGroupDepth;
     const float* v = a.v + (first + t) * a.v_stride;
-    for (std::size_t i = 0; i < here; ++i)
+    std::optional<RowQuotient<Arch>> codes_of[kGroupDepth];
+    for (std::size_t i = 0; i < here; ++i) {
       scales[t + i] = attention_row_scale<Arch>(v + i * a.v_stride, a.value_depth);
+      codes_of[i].emplace(scales[t + i]);
+    }
     for_steps<Arch>(a.value_depth, [&](std::size_t e, auto n) {
       I16<Arch> word(0);
       for (std::size_t i = 0; i < here; ++i) {
-        const RoundQuotient<Arch> round(scales[t + i], 0, -127, 127);
-        const I16<Arch> code = round(load<Arch>(v + i * a.v_stride + e, n)) & I16<Arch>(255);
-        word = word | (code << static_cast<int>(8 * i));
+        const I16<Arch> code = (*codes_of[i])(load<Arch>(v + i * a.v_stride + e, n));
+        word = word | ((code & I16<Arch>(255)) << static_cast<int>(8 * i));
       }
-      if constexpr (!std::is_same_v<decltype(n), Full>)
-        word = Lanes<V16<Arch>>::bits(keep<Arch>(Lanes<V16<Arch>>::from_bits(word), n, 0.0f));
       store<Arch>(reinterpret_cast<float*>(packed + e / kPanelColumns * panel), Full{},
                   Lanes<V16<Arch>>::from_bits(word));
     });
@@ -131,19 +127,18 @@ class AttentionQ8 {
   void rows(std::size_t first_row, std::size_t count) {
     AttentionState state(count);
     const std::size_t width = s8_panels(a_.value_depth) * kPanelColumns;
-    const AttentionSums sums{floats(at_.sums), count, width, width};
+    const AttentionSums sums{floats(at_.sums), count, width, width < 64 ? width : 64};
     std::memset(sums.at, 0, count * width * sizeof(float));
     auto* queries = reinterpret_cast<std::uint8_t*>(bytes(at_.queries));
     float* scales = floats(at_.query_scales);
     for (std::size_t r = 0; r < count; ++r) {
       const std::size_t row = first_row + r;
-      QuantizeRowsArgs q;
-      q.x = a_.q + row / a_.heads * a_.q_stride + row % a_.heads * a_.q_head_stride;
-      q.rows = 1;
-      q.cols = a_.depth;
-      q.q = queries + r * a_.depth;
-      q.scales = scales + r;
-      quantize_rows<Arch>(q);
+      const float* q = a_.q + row / a_.heads * a_.q_stride + row % a_.heads * a_.q_head_stride;
+      scales[r] = attention_row_scale<Arch>(q, a_.depth);
+      const RowQuotient<Arch> codes(scales[r]);
+      for_steps<Arch>(a_.depth, [&](std::size_t d, auto n) {
+        store_u8<Arch>(queries + r * a_.depth + d, n, codes(load<Arch>(q + d, n)) + I16<Arch>(128));
+      });
       scales[r] = scales[r] * a_.scale;
     }
     const std::size_t last_row = first_row + count - 1;
@@ -156,39 +151,44 @@ class AttentionQ8 {
              const AttentionSums& sums) {
     const std::size_t begin =
         attention_first_row(a_, first_row, first_row + sums.rows, key) - first_row;
-    multiply(sums.rows, begin, bytes(at_.queries), a_.depth, a_.depth, 128,
-             bytes(at_.keys + key / kAttentionKeys * at_.key_block), count(key), at_.scores,
-             kAttentionKeys);
+    const AttentionSums scores{floats(at_.scores), sums.rows, kAttentionKeys, kAttentionKeys};
+    multiply({bytes(at_.queries), a_.depth, a_.depth, 128,
+              bytes(at_.keys + key / kAttentionKeys * at_.key_block), begin},
+             scores);
     const AttentionBlock<Arch> keys(a_, key);
     const float* key_scales = floats(at_.key_scales) + key;
     const float* query_scales = floats(at_.query_scales);
+    std::size_t query = (first_row + begin) / a_.heads, head = (first_row + begin) % a_.heads;
     for (std::size_t r = begin; r < sums.rows; ++r) {
       float* x = floats(at_.scores) + r * kAttentionKeys;
       const V scale(query_scales[r]);
       keys.mask(
-          first_row + r, x, state, r,
+          query, head, x, state, r,
           [&](int part) FOLD8_INLINE_LAMBDA {
             return L::to_float(L::bits(load<Arch>(x + 16 * part, Full{}))) * scale;
           },
           [&](int part) FOLD8_INLINE_LAMBDA { return load<Arch>(key_scales + 16 * part, Full{}); });
+      if (++head == a_.heads) head = 0, ++query;
     }
     for (std::size_t r = 0; r < begin; ++r) state.next_top[r] = state.top[r];
     AttentionBlock<Arch>::factors(state);
     float unit[kAttentionRows];
     for (std::size_t r = begin; r < sums.rows; ++r) unit[r] = weigh(key, r, state);
-    const std::size_t width = sums.width;
-    multiply(sums.rows, begin, bytes(at_.weights), kAttentionKeys, count(key), 0,
-             bytes(at_.values + key / kAttentionKeys * at_.value_block), a_.value_depth,
-             at_.sums + kAttentionRows * width * sizeof(float), width);
-    const float* products = floats(at_.sums) + kAttentionRows * width;
-    for (std::size_t r = begin; r < sums.rows; ++r) {
-      const V u(unit[r]), c(state.kept[r]);
-      for (std::size_t e = 0; e < width; e += 16) {
-        float* o = sums.at + r * width + e;
-        const V sum = L::to_float(L::bits(load<Arch>(products + r * width + e, Full{})));
-        store<Arch>(o, Full{}, L::fma(sum, u, load<Arch>(o, Full{}) * c));
+    AttentionSums products = sums;
+    products.at += kAttentionRows * sums.width;
+    multiply({bytes(at_.weights), kAttentionKeys, count(key), 0,
+              bytes(at_.values + key / kAttentionKeys * at_.value_block), begin},
+             products);
+    sums.each_group([&](std::size_t first, std::size_t columns, float* o) {
+      const float* product = products.at + first * sums.rows;
+      for (std::size_t r = begin; r < sums.rows; ++r) {
+        const V u(unit[r]), c(state.kept[r]);
+        for (std::size_t e = r * columns; e < (r + 1) * columns; e += 16) {
+          const V sum = L::to_float(L::bits(load<Arch>(product + e, Full{})));
+          store<Arch>(o + e, Full{}, L::fma(sum, u, load<Arch>(o + e, Full{}) * c));
+        }
       }
-    }
+    });
   }
 
   // pq of one row; a / 255.
@@ -207,30 +207,69 @@ class AttentionQ8 {
     const V inverse(255.0f / a);
     std::int8_t* codes = bytes(at_.weights) + r * kAttentionKeys;
     for_parts<kParts>([&](int part) FOLD8_INLINE_LAMBDA {
-      store_u8<Arch>(codes + 16 * part, Full{}, L::to_int(L::round(p[part] * inverse)));
+      store_u8<Arch>(codes + 16 * part, Full{},
+                     L::bits(L::fma(p[part], inverse, V(0x1.8p23f))) & I16<Arch>(255));
     });
     return a * (1.0f / 255.0f);
   }
 
-  // s32 at scratch + y [rows][y_stride] = x * w for rows [begin, rows).
-  void multiply(std::size_t rows, std::size_t begin, const std::int8_t* x, std::size_t x_stride,
-                std::size_t depth, std::int32_t zero_point, const std::int8_t* w,
-                std::size_t columns, std::size_t y, std::size_t y_stride) const {
+  // Rows [begin, ..) of x times w.
+  struct Product {
+    const std::int8_t* x;
+    std::size_t x_stride, depth;
+    std::int32_t x_zero_point;
+    const std::int8_t* w;
+    std::size_t begin;
+  };
+  // Into y, as s32.
+  void multiply(const Product& p, const AttentionSums& y) const {
+    y.each_group([&](std::size_t n, std::size_t columns, float* sums) {
+      if constexpr (EngineOf<Arch>::type::kMaxPanels == 4 && !EngineOf<Arch>::type::kWidened)
+        tiles(p, y, n, columns, sums);
+      else
+        gemm(p, y, n, columns, sums);
+    });
+  }
+
+  // Straight through the tiles, which leave their sums where they are wanted.
+  void tiles(const Product& p, const AttentionSums& y, std::size_t n, std::size_t columns,
+             float* to) const {
+    using Engine = typename EngineOf<Arch>::type;
+    alignas(64) std::int32_t init[64];
+    const std::int32_t* sums = packed_s8_sums(p.w, y.width, p.depth) + n;
+    for (std::size_t j = 0; j < columns; ++j) init[j] = -p.x_zero_point * sums[j];
+    const std::size_t panels = columns / kPanelColumns, most = Engine::max_rows(panels);
+    TileU8S8 t;
+    t.k = p.depth;
+    t.x_stride = p.x_stride;
+    t.panel_bytes = s8_panel_bytes(p.depth);
+    t.w = p.w + n / kPanelColumns * t.panel_bytes;
+    t.init = init;
+    t.columns = columns;
+    for (std::size_t r = p.begin; r < y.rows; r += most) {
+      t.x = reinterpret_cast<const std::uint8_t*>(p.x) + r * p.x_stride;
+      t.acc = reinterpret_cast<std::int32_t*>(to + r * columns);
+      Engine::tile(y.rows - r < most ? y.rows - r : most, panels)(t);
+    }
+  }
+
+  void gemm(const Product& p, const AttentionSums& y, std::size_t n, std::size_t columns,
+            float* to) const {
     GemmU8S8Args g;
-    g.m = rows;
-    g.n = columns;
-    g.k = depth;
-    g.x = reinterpret_cast<const std::uint8_t*>(x);
-    g.x_stride = x_stride;
-    g.x_zero_point = zero_point;
-    g.w = w;
+    g.m = y.rows - p.begin;
+    g.n = y.width;
+    g.k = p.depth;
+    g.x = reinterpret_cast<const std::uint8_t*>(p.x) + p.begin * p.x_stride;
+    g.x_stride = p.x_stride;
+    g.x_zero_point = p.x_zero_point;
+    g.w = p.w;
     g.epilogue.output_kind = OutputKind::s32;
-    g.epilogue.y = scratch_ + y;
-    g.epilogue.y_stride = y_stride;
+    g.epilogue.y = to + p.begin * columns - n;
+    g.epilogue.y_stride = columns;
     g.scratch = scratch_ + at_.gemm;
-    g.m_begin = begin;
-    g.m_end = rows;
-    g.panel_end = s8_panels(columns);
+    g.m_end = g.m;
+    g.panel_begin = n / kPanelColumns;
+    g.panel_end = g.panel_begin + columns / kPanelColumns;
     gemm_u8s8<Arch>(g);
   }
 

@@ -11,6 +11,7 @@ namespace fold8::kernels::reference {
 namespace {
 
 constexpr float kInf = __builtin_inff();
+constexpr float kRounds = 0x1.8p23f;
 
 // One row's way through the blocks.
 class Row {
@@ -131,7 +132,7 @@ void attention_q8(const AttentionArgs& a) {
           std::int32_t pq[kAttentionKeys];
           for (std::size_t j = 0; j < count; ++j)
             pq[j] = w[j] == w[j] && inverse == inverse
-                        ? static_cast<std::int32_t>(__builtin_rintf(w[j] * inverse))
+                        ? static_cast<std::int32_t>(std::fma(w[j], inverse, kRounds) - kRounds)
                         : 0;
           for (std::size_t e = 0; e < a.value_depth; ++e) {
             std::int32_t sum = 0;

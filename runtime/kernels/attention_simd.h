@@ -29,14 +29,14 @@ class AttentionBlock {
 
   AttentionBlock(const AttentionArgs& a, std::size_t first_key) : a_(a), first_(first_key) {}
 
-  // Raw scores of the row to x, in place, and its new top. load(j) is t without its last factor;
+  // Raw scores of a row to x, in place, and its new top. load(j) is t without its last factor;
   // factor(j) is that.
   template <class Load, class Factor>
-  FOLD8_INLINE void mask(std::size_t row, float* x, AttentionState& state, std::size_t at,
-                         const Load& load, const Factor& factor) const {
-    const std::size_t query = row / a_.heads, limit = a_.limit(query),
+  FOLD8_INLINE void mask(std::size_t query, std::size_t head, float* x, AttentionState& state,
+                         std::size_t at, const Load& load, const Factor& factor) const {
+    const std::size_t limit = a_.limit(query),
                       seen = limit - first_ < kAttentionKeys ? limit - first_ : kAttentionKeys;
-    const Mask mask(a_, query, row % a_.heads, first_);
+    const Mask mask(a_, query, head, first_);
     V top(-__builtin_inff());
     for_parts<kParts>([&](int part) FOLD8_INLINE_LAMBDA {
       const std::size_t j = 16 * static_cast<std::size_t>(part);
@@ -119,29 +119,41 @@ class AttentionBlock {
   std::size_t first_;
 };
 
-// y = O / l + 0; O lies in groups of `panels` panels, [rows][panels * 16] each.
+// Sums of rows that multiply values: groups of up to `group` columns, [rows][columns of the group]
+// each, as the tiles write them.
 struct AttentionSums {
   float* at;
-  std::size_t rows, width, group;  // floats of a row in all, of one group
-  float* row(std::size_t r, std::size_t column) const {
-    const std::size_t first = column / group * group,
-                      here = width - first < group ? width - first : group;
-    return at + first * rows + r * here + (column - first);
+  std::size_t rows, width, group;
+
+  // f(first column, columns, [rows][columns])
+  template <class Function>
+  FOLD8_INLINE void each_group(Function&& f) const {
+    float* sums = at;
+    for (std::size_t e = 0; e < width; e += group) {
+      const std::size_t here = width - e < group ? width - e : group;
+      f(e, here, sums);
+      sums += rows * here;
+    }
   }
 };
 
+// y = O / l + 0
 template <class Arch>
 void attention_divide(const AttentionArgs& a, std::size_t first_row, const AttentionState& state,
                       const AttentionSums& sums) {
   using V = V16<Arch>;
-  for (std::size_t r = 0; r < sums.rows; ++r) {
-    const std::size_t row = first_row + r;
-    float* y = a.y + row / a.heads * a.y_stride + row % a.heads * a.y_head_stride;
-    const V length(state.length[r]);
-    for_steps<Arch>(a.value_depth, [&](std::size_t e, auto n) {
-      store<Arch>(y + e, n, load<Arch>(sums.row(r, e), n) / length + V(0.0f));
-    });
-  }
+  sums.each_group([&](std::size_t first, std::size_t columns, const float* from) {
+    const std::size_t left = a.value_depth - first, count = left < columns ? left : columns;
+    std::size_t query = first_row / a.heads, head = first_row % a.heads;
+    for (std::size_t r = 0; r < sums.rows; ++r, from += columns) {
+      float* y = a.y + query * a.y_stride + head * a.y_head_stride + first;
+      const V length(state.length[r]);
+      for_steps<Arch>(count, [&](std::size_t e, auto n) {
+        store<Arch>(y + e, n, load<Arch>(from + e, n) / length + V(0.0f));
+      });
+      if (++head == a.heads) head = 0, ++query;
+    }
+  });
 }
 
 // The first of rows [first, end) that sees keys from `key` on: with `causal` later queries see

@@ -34,12 +34,11 @@ inline void write_norm_row(const NormOutput& out, std::size_t i, std::size_t col
     return;
   }
   if (out.quant == NormQuant::fixed) {
-    const RoundClamped<Arch> round(out.q_zero_point, 0, 255);
-    const V scale(out.q_scale);
+    const RoundQuotient<Arch> codes(out.q_scale, out.q_zero_point, 0, 255);
     for_steps<Arch>(cols, [&](std::size_t j, auto n) {
       const V t = normalized(j, n);
       if (y != nullptr) store<Arch>(y + j, n, t);
-      store_u8<Arch>(q + j, n, round(t / scale));
+      store_u8<Arch>(q + j, n, codes(t));
     });
     return;
   }
@@ -50,11 +49,10 @@ inline void write_norm_row(const NormOutput& out, std::size_t i, std::size_t col
     largest = Memory16<Arch>::max(largest, magnitude_bits<Arch>(keep<Arch>(t, n, 0.0f)));
   });
   const float s = row_scale_of<Arch>(largest);
-  const RoundClamped<Arch> round(128, 1, 255);
-  const V scale(s);
+  const RowQuotient<Arch> codes(s);
   for_steps<Arch>(cols, [&](std::size_t j, auto n) {
     const V t = y != nullptr ? load<Arch>(y + j, n) : normalized(j, n);
-    store_u8<Arch>(q + j, n, round(t / scale));
+    store_u8<Arch>(q + j, n, codes(t) + I16<Arch>(128));
   });
   out.q_row_scale[i] = s;
 }

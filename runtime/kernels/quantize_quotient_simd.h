@@ -31,4 +31,25 @@ struct RoundQuotient {
   }
 };
 
+// The same for x of a row whose own dynamic scale s is: |x / s| <= 127 (or all NaN, s being NaN),
+// so that nothing has to be clamped. The code without a zero point, -127 .. 127; of NaN 0 in the
+// low byte.
+template <class Arch>
+struct RowQuotient {
+  using V = V16<Arch>;
+  using L = Lanes<V>;
+  V scale, inverse;
+
+  FOLD8_INLINE explicit RowQuotient(float s) : scale(s), inverse(1.0f / s) {}
+
+  FOLD8_INLINE I16<Arch> operator()(V x) const {
+    const V t = x * inverse;
+    V n = L::round(t);
+    const V off = L::from_bits(L::bits(t - n) & I16<Arch>(0x7fffffff));
+    if (__builtin_expect(Memory16<Arch>::any_mask(V(0.5f - 0x1p-13f) < off) != 0, 0))
+      n = L::round(x / scale);
+    return L::to_int(n);
+  }
+};
+
 }  // namespace fold8::kernels

@@ -81,16 +81,9 @@ void dequantize(const DequantizeArgs& args) {
 // dynamic_row_scale of quantize_ref.h from the largest magnitude's bits (NaN and Inf are the
 // largest of all).
 template <class Arch>
-inline float row_scale_of(I16<Arch> largest_bits) {
-  alignas(64) float lane[16];
-  Memory16<Arch>::store(lane, Lanes<V16<Arch>>::from_bits(largest_bits));
-  float m = 0;
-  for (float v : lane) {
-    if (!(v < __builtin_inff())) return __builtin_nanf("");
-    m = v > m ? v : m;
-  }
-  const float s = m / 127.0f;
-  return s < 0x1p-126f ? 0x1p-126f : s;
+FOLD8_INLINE float row_scale_of(I16<Arch> largest_bits) {
+  const float m = __builtin_bit_cast(float, Memory16<Arch>::fold_max(largest_bits)), s = m / 127.0f;
+  return !(m < __builtin_inff()) ? __builtin_nanf("") : s < 0x1p-126f ? 0x1p-126f : s;
 }
 
 template <class Arch>
@@ -110,9 +103,9 @@ void quantize_rows(const QuantizeRowsArgs& args) {
       largest = Memory16<Arch>::max(largest, magnitude_bits<Arch>(load<Arch>(x + j, n)));
     });
     const float s = row_scale_of<Arch>(largest);
-    const RoundQuotient<Arch> codes(s, 128, 1, 255);
+    const RowQuotient<Arch> codes(s);
     for_steps<Arch>(args.cols, [&](std::size_t j, auto n) {
-      store_u8<Arch>(q + j, n, codes(load<Arch>(x + j, n)));
+      store_u8<Arch>(q + j, n, codes(load<Arch>(x + j, n)) + I16<Arch>(128));
     });
     args.scales[i] = s;
   }

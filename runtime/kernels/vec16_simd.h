@@ -137,6 +137,12 @@ struct Memory16<Arch> {
     const __m128i d = _mm_max_epi32(q, _mm_unpackhi_epi64(q, q));
     return _mm_cvtsi128_si32(_mm_max_epi32(d, _mm_shuffle_epi32(d, 1)));
   }
+  FOLD8_INLINE static std::int32_t fold_sum(I v) {
+    const __m256i e = _mm256_add_epi32(v.part[0], v.part[1]);
+    const __m128i q = _mm_add_epi32(_mm256_castsi256_si128(e), _mm256_extracti128_si256(e, 1));
+    const __m128i d = _mm_add_epi32(q, _mm_unpackhi_epi64(q, q));
+    return _mm_cvtsi128_si32(_mm_add_epi32(d, _mm_shuffle_epi32(d, 1)));
+  }
   // The halving order of row_sum.h: 8, 4, 2, 1.
   FOLD8_INLINE static float fold_sum(V v) {
     const __m256 e = _mm256_add_ps(v.part[0], v.part[1]);
@@ -202,6 +208,13 @@ struct Memory16<Arch> {
     const __m128i q = _mm_max_epi32(_mm256_castsi256_si128(e), _mm256_extracti128_si256(e, 1));
     const __m128i d = _mm_max_epi32(q, _mm_unpackhi_epi64(q, q));
     return _mm_cvtsi128_si32(_mm_max_epi32(d, _mm_shuffle_epi32(d, 1)));
+  }
+  FOLD8_INLINE static std::int32_t fold_sum(I v) {
+    const __m512i a = v.part[0];
+    const __m256i e = _mm256_add_epi32(_mm512_castsi512_si256(a), _mm512_extracti64x4_epi64(a, 1));
+    const __m128i q = _mm_add_epi32(_mm256_castsi256_si128(e), _mm256_extracti128_si256(e, 1));
+    const __m128i d = _mm_add_epi32(q, _mm_unpackhi_epi64(q, q));
+    return _mm_cvtsi128_si32(_mm_add_epi32(d, _mm_shuffle_epi32(d, 1)));
   }
   FOLD8_INLINE static float fold_sum(V v) {
     const __m512 a = v.part[0];
