@@ -91,6 +91,7 @@ class AttentionF32 {
       for (int part = 0; part < AttentionBlock<Arch>::kParts; ++part)
         store<Arch>(x + 16 * part, Full{}, p[part]);
     }
+    AttentionBlock<Arch>::lengthen(state, begin, sums.rows);
     add_values(begin, key, state, sums);
   }
 

@@ -172,8 +172,8 @@ class AttentionQ8 {
     }
     for (std::size_t r = 0; r < begin; ++r) state.next_top[r] = state.top[r];
     AttentionBlock<Arch>::factors(state);
-    float unit[kAttentionRows];
-    for (std::size_t r = begin; r < sums.rows; ++r) unit[r] = weigh(key, r, state);
+    alignas(64) float unit[kAttentionRows];
+    weigh(key, begin, sums.rows, state, unit);
     AttentionSums products = sums;
     products.at += kAttentionRows * sums.width;
     multiply({bytes(at_.weights), kAttentionKeys, count(key), 0,
@@ -191,26 +191,44 @@ class AttentionQ8 {
     });
   }
 
-  // pq of one row; a / 255.
-  float weigh(std::size_t key, std::size_t r, AttentionState& state) const {
+  // pq of rows [begin, end), and unit = a / 255. In three loops, since rows overlap in each but the
+  // way through all three is long.
+  void weigh(std::size_t key, std::size_t begin, std::size_t end, AttentionState& state,
+             float* unit) const {
     constexpr int kParts = AttentionBlock<Arch>::kParts;
-    V p[kParts];
-    AttentionBlock<Arch>::weigh(floats(at_.scores) + r * kAttentionKeys, state, r, p);
+    alignas(64) float largest[kAttentionRows][16];
+    alignas(64) float inverse[kAttentionRows];
     const float* scales = floats(at_.value_scales) + key;
-    I16<Arch> largest(0);
-    for_parts<kParts>([&](int part) FOLD8_INLINE_LAMBDA {
-      p[part] = p[part] * load<Arch>(scales + 16 * part, Full{});
-      largest = Memory16<Arch>::max(largest, L::bits(p[part]));
-    });
-    float a = __builtin_bit_cast(float, Memory16<Arch>::fold_max(largest));
-    a = a < 0x1p-100f ? 0x1p-100f : a;
-    const V inverse(255.0f / a);
-    std::int8_t* codes = bytes(at_.weights) + r * kAttentionKeys;
-    for_parts<kParts>([&](int part) FOLD8_INLINE_LAMBDA {
-      store_u8<Arch>(codes + 16 * part, Full{},
-                     L::bits(L::fma(p[part], inverse, V(0x1.8p23f))) & I16<Arch>(255));
-    });
-    return a * (1.0f / 255.0f);
+    float* scores = floats(at_.scores);
+    for (std::size_t r = begin; r < end; ++r) {
+      V p[kParts];
+      float* x = scores + r * kAttentionKeys;
+      AttentionBlock<Arch>::weigh(x, state, r, p);
+      I16<Arch> most(0);
+      for_parts<kParts>([&](int part) FOLD8_INLINE_LAMBDA {
+        p[part] = p[part] * load<Arch>(scales + 16 * part, Full{});
+        most = Memory16<Arch>::max(most, L::bits(p[part]));
+        store<Arch>(x + 16 * part, Full{}, p[part]);
+      });
+      store<Arch>(largest[r], Full{}, L::from_bits(most));
+    }
+    AttentionBlock<Arch>::lengthen(state, begin, end);
+    for (std::size_t r = begin; r < end; ++r) {
+      float a = __builtin_bit_cast(
+          float, Memory16<Arch>::fold_max(L::bits(load<Arch>(largest[r], Full{}))));
+      a = a < 0x1p-100f ? 0x1p-100f : a;
+      inverse[r] = 255.0f / a;
+      unit[r] = a * (1.0f / 255.0f);
+    }
+    std::int8_t* codes = bytes(at_.weights);
+    for (std::size_t r = begin; r < end; ++r) {
+      const V by(inverse[r]);
+      for_parts<kParts>([&](int part) FOLD8_INLINE_LAMBDA {
+        const std::size_t at = r * kAttentionKeys + 16 * static_cast<std::size_t>(part);
+        const V w = L::fma(load<Arch>(scores + at, Full{}), by, V(0x1.8p23f));
+        store_u8<Arch>(codes + at, Full{}, L::bits(w) & I16<Arch>(255));
+      });
+    }
   }
 
   // Rows [begin, ..) of x times w.

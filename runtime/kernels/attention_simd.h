@@ -11,7 +11,8 @@ namespace fold8::kernels::simd {
 // Up to kAttentionRows rows on their way through the blocks.
 struct AttentionState {
   alignas(64) float top[kAttentionRows], next_top[kAttentionRows], length[kAttentionRows],
-      kept[kAttentionRows];  // m, m', l, c
+      kept[kAttentionRows];                    // m, m', l, c
+  alignas(64) float sums[kAttentionRows][16];  // of p, a lane each
 
   explicit AttentionState(std::size_t rows) {
     for (std::size_t r = 0; r < kAttentionRows; ++r) top[r] = -__builtin_inff();
@@ -64,21 +65,27 @@ class AttentionBlock {
     }
   }
 
-  // p of one row, and its length.
+  // p of one row, and the lanes of its sum.
   FOLD8_INLINE static void weigh(const float* x, AttentionState& state, std::size_t at,
                                  V (&p)[kParts]) {
     const float top = state.top[at];
+    V sum(0.0f);
     if (top == -__builtin_inff()) {
       for (V& v : p) v = V(0.0f);
-      state.length[at] = __builtin_fmaf(state.length[at], 1.0f, 0.0f);
-      return;
+    } else {
+      for_parts<kParts>([&](int part) FOLD8_INLINE_LAMBDA {
+        p[part] = generic::exp_not_above_one(load<Arch>(x + 16 * part, Full{}) - V(top));
+        sum = sum + p[part];
+      });
     }
-    V sum(0.0f);
-    for_parts<kParts>([&](int part) FOLD8_INLINE_LAMBDA {
-      p[part] = generic::exp(load<Arch>(x + 16 * part, Full{}) - V(top));
-      sum = sum + p[part];
-    });
-    state.length[at] = __builtin_fmaf(state.length[at], state.kept[at], fold_sum<Arch>(sum));
+    store<Arch>(state.sums[at], Full{}, sum);
+  }
+
+  // l of rows [begin, end), in a loop of its own: a fold is a long chain, but rows overlap.
+  static void lengthen(AttentionState& state, std::size_t begin, std::size_t end) {
+    for (std::size_t r = begin; r < end; ++r)
+      state.length[r] = __builtin_fmaf(state.length[r], state.kept[r],
+                                       fold_sum<Arch>(load<Arch>(state.sums[r], Full{})));
   }
 
  private:

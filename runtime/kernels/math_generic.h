@@ -45,9 +45,8 @@ inline F with_sign_of(F magnitude, F sign) {  // magnitude >= +0
 // e^x, at most 1.1 ulp; overflow to inf above 88.72, gradual underflow to 0 below -103.97.
 // x = n ln2 + r, |r| <= ln2 / 2; e^r = 1 + (r + r^2 P(r)).
 template <class F>
-inline F exp(F x) {
+inline F exp_of_clamped(F c) {
   using L = Lanes<F>;
-  const F c = L::max(F(-104.0f), L::min(F(89.0f), x));
   const F n = L::round(c * F(0x1.715476p+0f));
   F r = L::fma(n, F(-0x1.62e400p-1f), c);  // ln2 in two parts; n times the first is exact
   r = L::fma(n, F(-0x1.7f7d1cp-20f), r);
@@ -58,6 +57,16 @@ inline F exp(F x) {
   p = L::fma(p, r, F(0x1.fffffcp-2f));
   p = L::fma(p, r * r, r) + F(1.0f);
   return L::scale2(p, n);
+}
+template <class F>
+inline F exp(F x) {
+  using L = Lanes<F>;
+  return generic::exp_of_clamped(L::max(F(-104.0f), L::min(F(89.0f), x)));
+}
+// The same for x <= 0 (or NaN).
+template <class F>
+inline F exp_not_above_one(F x) {
+  return generic::exp_of_clamped(Lanes<F>::max(F(-104.0f), x));
 }
 
 // Natural logarithm, at most 1 ulp. log(0) = -inf, log(x < 0) = NaN.
