@@ -141,15 +141,20 @@ Result<Outcome> split_apply(const Match& m, Graph& g, const Context&) {
   const std::size_t i = found_operand(m);
   Attention op = std::get<Attention>(g.node(m.root).op);
   const graph::Node& split = g.node(m.node("split"));
+  const auto& parts = std::get<graph::Split>(split.op);
+  if (!(op.*kOperands[i].rows) || parts.axis != 2) return Outcome{NotMine{}};
+  // Outputs that nobody reads any more have no type.
+  Ints sizes = parts.sizes;
+  const Dim width = g.type(m["x"]).shape[2];
+  const auto count = static_cast<std::int64_t>(split.outputs.size());
+  if (sizes.empty() && split.inputs.size() > 1 && split.inputs[1] != graph::kNoValue)
+    sizes = integers(g, split.inputs[1]).value_or(Ints{});
+  else if (sizes.empty() && width.known() && width.value() % count == 0)
+    sizes.assign(split.outputs.size(), width.value() / count);
+  if (sizes.size() != split.outputs.size()) return Outcome{NotMine{}};
   const ValueId read = g.node(m.root).inputs[i];
-  if (!(op.*kOperands[i].rows) || std::get<graph::Split>(split.op).axis != 2)
-    return Outcome{NotMine{}};
   std::int64_t before = 0;
-  for (ValueId v : split.outputs) {
-    if (v == read) break;
-    if (!g.type(v).shape[2].known()) return Outcome{NotMine{}};
-    before += g.type(v).shape[2].value();
-  }
+  for (std::size_t o = 0; split.outputs[o] != read; ++o) before += sizes[o];
   op.*kOperands[i].offset += before;
   return Outcome{with_operand(m, g, op, i, m["x"])};
 }
