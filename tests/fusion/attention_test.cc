@@ -168,11 +168,11 @@ TEST(RecognizeAttention, RotaryAndGroupsOfQueries) {
             "4) perm=[0,2,1,3]\n";
   }
   for (const std::string n : {"q", "k"})
-    text += n + "u = slice(" + n + "t, s64{2}, s64{2147483647}, s64{3})\n" + n +
-            "l = slice(" + n + "t, s64{0}, s64{2}, s64{3})\n" + n + "n = unary(" + n +
-            "u) kind=neg\n" + n + "h = concat(" + n + "n, " + n + "l) axis=3\n" + n +
-            "a = binary(" + n + "t, c) kind=mul\n" + n + "b = binary(" + n + "h, s) kind=mul\n" +
-            n + "r = binary(" + n + "a, " + n + "b)\n";
+    text += n + "u = slice(" + n + "t, s64{2}, s64{2147483647}, s64{3})\n" + n + "l = slice(" + n +
+            "t, s64{0}, s64{2}, s64{3})\n" + n + "n = unary(" + n + "u) kind=neg\n" + n +
+            "h = concat(" + n + "n, " + n + "l) axis=3\n" + n + "a = binary(" + n +
+            "t, c) kind=mul\n" + n + "b = binary(" + n + "h, s) kind=mul\n" + n + "r = binary(" +
+            n + "a, " + n + "b)\n";
   for (const std::string n : {"k", "v"}) {
     const std::string from = n == "k" ? "kr" : "vt";
     text += n + "5 = unsqueeze(" + from + ") axes=[2]\n" + n + "e = expand(" + n +

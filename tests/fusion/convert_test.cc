@@ -49,8 +49,8 @@ TEST(Convert, ANetworkBecomesInt8AndSaysSo) {
   EXPECT_TRUE(s.outputs[0].top1);
   std::vector<std::string> stages;
   for (const StageTime& t : s.stages) stages.push_back(t.name);
-  EXPECT_THAT(stages, ElementsAre("canonicalize", "fold", "fuse", "emit float", "lower",
-                                  "calibrate", "quantize", "check against float"));
+  EXPECT_THAT(stages, ElementsAre("canonicalize", "fold", "fuse", "attention", "emit float",
+                                  "lower", "calibrate", "quantize", "check against float"));
   EXPECT_EQ(c.graph.metadata.at("fold8.kind"), "int8");
 }
 

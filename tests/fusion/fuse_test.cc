@@ -138,7 +138,7 @@ return y
   const auto log = run_stages(float_pipeline(), ran.graph, context);
   ASSERT_TRUE(log.ok()) << log.error().message;
   EXPECT_THAT(op_names(ran.graph), ElementsAre("conv", "conv", "conv"));
-  EXPECT_EQ(log->stages.size(), 3u);
+  EXPECT_EQ(log->stages.size(), 4u);
   EXPECT_TRUE(log->declined.empty());
   expect_same(before, ran.graph, 1e-5);
 }

@@ -16,7 +16,7 @@ namespace {
 
 struct Args {
   std::string model, output, json, method = "auto", activations = "auto", streams = "auto",
-                                   weights = "channel";
+                                   attention = "auto", weights = "channel";
   std::vector<std::string> keep_float, preprocess;
   double percentile = quant::kPercentile;
   bool float_only = false, no_search = false, no_equalize = false;
@@ -53,6 +53,12 @@ Result<fusion::ConvertOptions> options_of(const Args& args, Progress& progress) 
     o.quantize.streams = fusion::Streams::f32;
   else if (args.streams != "auto")
     return invalid_argument("--streams " + args.streams + ": expected auto, u8 or f32");
+  if (args.attention == "int8")
+    o.quantize.attention = fusion::AttentionProducts::int8;
+  else if (args.attention == "f32")
+    o.quantize.attention = fusion::AttentionProducts::f32;
+  else if (args.attention != "auto")
+    return invalid_argument("--attention " + args.attention + ": expected auto, int8 or f32");
   if (args.weights == "tensor")
     o.quantize.weights = quant::WeightGranularity::per_tensor;
   else if (args.weights != "channel")
@@ -171,6 +177,10 @@ Command add_convert(CLI::App& app) {
          "--streams", args->streams,
          "Skip connections and gated feature maps between INT8 layers: u8, f32, or auto: u8 "
          "unless it costs more than 1 dB on the samples")
+      ->capture_default_str();
+  app.add_option("--attention", args->attention,
+                 "Products of queries and keys, weights and values: int8 (rounded per token on the "
+                 "way), f32, or auto: int8 unless it costs more than 1 dB on the samples")
       ->capture_default_str();
   app.add_option("--weights", args->weights, "Scales of the weights: channel or tensor")
       ->capture_default_str();
