@@ -29,8 +29,8 @@ std::string number(float v) {
 Result<QuantParams> QuantParams::per_tensor(float scale, std::int32_t zero_point) {
   FOLD8_CHECK_OK(check_scales({&scale, 1}, {}));
   QuantParams q;
-  q.scales_ = {scale};
-  q.zero_points_ = {zero_point};
+  q.scale_ = scale;
+  q.zero_point_ = zero_point;
   return q;
 }
 
@@ -40,8 +40,7 @@ Result<QuantParams> QuantParams::per_channel(int axis, std::vector<float> scales
   QuantParams q;
   q.granularity_ = Granularity::per_channel;
   q.axis_ = axis;
-  q.scales_ = std::move(scales);
-  q.zero_points_ = std::move(zero_points);
+  q.many_ = std::make_shared<const Many>(Many{std::move(scales), std::move(zero_points)});
   return q;
 }
 
@@ -61,8 +60,17 @@ QuantParams QuantParams::per_token() {
 }
 
 bool QuantParams::has_zero_points() const {
-  return std::any_of(zero_points_.begin(), zero_points_.end(),
-                     [](std::int32_t z) { return z != 0; });
+  const auto zeros = zero_points();
+  return std::any_of(zeros.begin(), zeros.end(), [](std::int32_t z) { return z != 0; });
+}
+
+bool operator==(const QuantParams& a, const QuantParams& b) {
+  if (a.granularity_ != b.granularity_ || a.axis_ != b.axis_ || a.group_ != b.group_ ||
+      a.scale_ != b.scale_ || a.zero_point_ != b.zero_point_)
+    return false;
+  if (a.many_ == b.many_) return true;
+  return std::ranges::equal(a.scales(), b.scales()) &&
+         std::ranges::equal(a.zero_points(), b.zero_points());
 }
 
 std::string to_string(const QuantParams& q) {

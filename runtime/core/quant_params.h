@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -36,26 +37,38 @@ class QuantParams {
   bool is_per_tensor() const { return granularity_ == Granularity::per_tensor; }
   int axis() const { return axis_; }             // per_channel, per_group
   std::int64_t group() const { return group_; }  // per_group
-  std::span<const float> scales() const { return scales_; }
-  std::span<const std::int32_t> zero_points() const { return zero_points_; }  // empty: all zero
-  float scale() const { return scales_[0]; }                                  // per_tensor
-  std::int32_t zero_point() const {
-    return zero_points_.empty() ? 0 : zero_points_[0];
-  }  // per_tensor
+  std::span<const float> scales() const {
+    if (is_per_tensor()) return {&scale_, 1};
+    return many_ ? std::span<const float>(many_->scales) : std::span<const float>();
+  }
+  std::span<const std::int32_t> zero_points() const {  // empty: all zero
+    if (is_per_tensor()) return {&zero_point_, 1};
+    return many_ ? std::span<const std::int32_t>(many_->zero_points)
+                 : std::span<const std::int32_t>();
+  }
+  float scale() const { return scale_; }                   // per_tensor
+  std::int32_t zero_point() const { return zero_point_; }  // per_tensor
   std::int32_t zero_point(std::size_t i) const {
-    return zero_points_.empty() ? 0 : zero_points_[i];
+    const auto z = zero_points();
+    return z.empty() ? 0 : z[i];
   }
   bool has_zero_points() const;  // one that is not 0
 
-  friend bool operator==(const QuantParams&, const QuantParams&) = default;
+  friend bool operator==(const QuantParams& a, const QuantParams& b);
 
  private:
+  struct Many {
+    std::vector<float> scales;
+    std::vector<std::int32_t> zero_points;
+  };
   QuantParams() = default;
+  // Types are copied for every plan: one scale lies inside, many are shared.
   Granularity granularity_ = Granularity::per_tensor;
   int axis_ = 0;
   std::int64_t group_ = 0;
-  std::vector<float> scales_;
-  std::vector<std::int32_t> zero_points_;
+  float scale_ = 0;
+  std::int32_t zero_point_ = 0;
+  std::shared_ptr<const Many> many_;
 };
 
 // "@(0.05,128)", "@channel(0)", "@group(1,64)", "@token": the form the graph text uses.

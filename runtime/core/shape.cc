@@ -59,11 +59,6 @@ Shape::Shape(std::span<const std::int64_t> dims) {
   for (std::int64_t d : dims) push_back(Dim(d));
 }
 
-void Shape::push_back(Dim d) {
-  assert(rank_ < kMaxRank);
-  dims_[static_cast<std::size_t>(rank_++)] = d;
-}
-
 void Shape::resize(int rank) {
   assert(rank >= 0 && rank <= kMaxRank);
   for (int i = rank_; i < rank; ++i) dims_[static_cast<std::size_t>(i)] = Dim::unknown();
@@ -80,31 +75,10 @@ void Shape::erase(int axis) {
   --rank_;
 }
 
-bool Shape::known() const {
-  return std::all_of(dims().begin(), dims().end(), [](Dim d) { return d.known(); });
-}
-
-std::optional<std::int64_t> Shape::elements() const {
-  std::int64_t n = 1;
-  bool zero = false;
-  for (Dim d : dims()) {
-    if (!d.known() || d.value() < 0) return std::nullopt;
-    zero |= d.value() == 0;
-  }
-  if (zero) return 0;
-  for (Dim d : dims())
-    if (__builtin_mul_overflow(n, d.value(), &n)) return std::nullopt;
-  return n;
-}
-
 std::int64_t Shape::count(int from, int to) const {
   std::int64_t n = 1;
   for (int i = from; i < to; ++i) n *= extent(i);
   return n;
-}
-
-bool operator==(const Shape& a, const Shape& b) {
-  return std::equal(a.dims().begin(), a.dims().end(), b.dims().begin(), b.dims().end());
 }
 
 std::string to_string(const Shape& shape, std::span<const std::string> symbols) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cassert>
 #include <cstdint>
 #include <initializer_list>
 #include <optional>
@@ -69,23 +70,46 @@ class Shape {  // extents, outermost first
   Dim back() const { return dims_[static_cast<std::size_t>(rank_ - 1)]; }
   std::span<const Dim> dims() const { return {dims_.data(), static_cast<std::size_t>(rank_)}; }
 
-  void push_back(Dim d);  // rank() < kMaxRank
+  void push_back(Dim d) {  // rank() < kMaxRank
+    assert(rank_ < kMaxRank);
+    dims_[static_cast<std::size_t>(rank_++)] = d;
+  }
   void resize(int rank);  // new extents are unknown
   void insert(int axis, Dim d);
   void erase(int axis);
 
-  bool known() const;  // every extent is
+  bool known() const {  // every extent is
+    for (Dim d : dims())
+      if (!d.known()) return false;
+    return true;
+  }
   // Product of the extents (1 for rank 0); nullopt if one is unknown or the product leaves int64.
-  std::optional<std::int64_t> elements() const;
+  std::optional<std::int64_t> elements() const {
+    std::int64_t n = 1;
+    bool zero = false, overflow = false;
+    for (Dim d : dims()) {
+      if (!d.known() || d.value() < 0) return std::nullopt;
+      zero |= d.value() == 0;
+      overflow |= __builtin_mul_overflow(n, d.value(), &n);
+    }
+    if (zero) return 0;
+    if (overflow) return std::nullopt;
+    return n;
+  }
   std::int64_t count() const { return elements().value_or(0); }
   // Products of known extents [from, to), 1 if empty.
   std::int64_t count(int from, int to) const;
 
-  friend bool operator==(const Shape& a, const Shape& b);
+  friend bool operator==(const Shape& a, const Shape& b) {
+    if (a.rank_ != b.rank_) return false;
+    for (int i = 0; i < a.rank_; ++i)
+      if (!(a[i] == b[i])) return false;
+    return true;
+  }
 
  private:
+  int rank_ = 0;  // in front: shapes of few axes are read from few cache lines
   std::array<Dim, kMaxRank> dims_{};
-  int rank_ = 0;
 };
 
 // "[2,?,s0]": symbols print by number unless names are given.

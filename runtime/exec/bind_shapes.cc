@@ -15,26 +15,49 @@ bool ints_known(const Facts& f) {
 }
 
 template <class T>
-std::shared_ptr<const Buffer> store(const ops::KnownInts& k) {
-  auto b = Buffer::allocate(k.values.size() * sizeof(T));
-  T* out = reinterpret_cast<T*>(b->mutable_data());
+void store(const ops::KnownInts& k, std::byte* bytes) {
+  T* out = reinterpret_cast<T*>(bytes);
   for (std::size_t i = 0; i < k.values.size(); ++i) out[i] = static_cast<T>(k.values[i].value());
-  return b;
 }
+
+// Small aligned pieces of few blocks: a model has a hundred known integers.
+class FoldedBytes {
+ public:
+  explicit FoldedBytes(std::vector<std::shared_ptr<Buffer>>& blocks) : blocks_(blocks) {}
+  std::byte* take(std::size_t bytes) {
+    bytes = round_up(std::max<std::size_t>(bytes, 1), kAlignment);
+    if (blocks_.empty() || used_ + bytes > blocks_.back()->size()) {
+      blocks_.push_back(Buffer::allocate(std::max(bytes, kBlock)));
+      used_ = 0;
+    }
+    used_ += bytes;
+    return blocks_.back()->mutable_data() + used_ - bytes;
+  }
+
+ private:
+  static constexpr std::size_t kBlock = 2048;
+  std::vector<std::shared_ptr<Buffer>>& blocks_;
+  std::size_t used_ = 0;
+};
 
 // The bytes of a value whose elements are known; null if they are not, or its type is none that
 // shapes are made of.
-std::shared_ptr<const Buffer> fold(const Facts& f) {
+const std::byte* fold(const Facts& f, FoldedBytes& memory) {
   if (!f.ints || !f.ints->all_known() || f.type.layout != Layout::plain || !f.type.shape.known())
     return nullptr;
   if (f.type.shape.count() != static_cast<std::int64_t>(f.ints->values.size())) return nullptr;
+  const auto stored = [&]<class T>(T) {
+    std::byte* bytes = memory.take(f.ints->values.size() * sizeof(T));
+    store<T>(*f.ints, bytes);
+    return bytes;
+  };
   switch (f.type.dtype) {
     case DType::s64:
-      return store<std::int64_t>(*f.ints);
+      return stored(std::int64_t{});
     case DType::s32:
-      return store<std::int32_t>(*f.ints);
+      return stored(std::int32_t{});
     case DType::boolean:
-      return store<std::uint8_t>(*f.ints);
+      return stored(std::uint8_t{});
     default:
       return nullptr;
   }
@@ -42,12 +65,13 @@ std::shared_ptr<const Buffer> fold(const Facts& f) {
 
 class SegmentInference {
  public:
-  explicit SegmentInference(Binding& b) : b_(b) {}
+  explicit SegmentInference(Binding& b) : b_(b), folded_(b.segment.folded_bytes) {}
 
   Status run() {
     const int count = static_cast<int>(b_.info.order.size());
     int p = b_.segment.begin;
     for (; p < count; ++p) {
+      prefetch(p + 2);
       const graph::Node& n = b_.info.g.node(b_.info.order[static_cast<std::size_t>(p)]);
       FOLD8_TRY(const bool ready, operands_ready(n));
       if (!ready) break;
@@ -58,6 +82,14 @@ class SegmentInference {
   }
 
  private:
+  // A run has driven the graph out of the caches.
+  void prefetch(int p) const {
+    if (p >= static_cast<int>(b_.info.order.size())) return;
+    const auto* n =
+        reinterpret_cast<const char*>(&b_.info.g.node(b_.info.order[static_cast<std::size_t>(p)]));
+    for (std::size_t i = 0; i < sizeof(graph::Node); i += 64) __builtin_prefetch(n + i);
+  }
+
   // The value's bytes are there: it was made by an earlier segment, or the run gave it.
   bool available(graph::ValueId v) const {
     if (b_.plan.data[at(v)] == nullptr || b_.plan.segments.empty()) return false;
@@ -123,9 +155,9 @@ class SegmentInference {
                                                      " of its output '" + b_.info.g.value(v).name +
                                                      "' cannot be told from the inputs"));
       }
-      if (auto bytes = fold(f)) {
-        f.data = bytes->data();
-        b_.segment.folded.emplace_back(v, std::move(bytes));
+      if (const std::byte* bytes = fold(f, folded_)) {
+        f.data = bytes;
+        b_.segment.folded.emplace_back(v, bytes);
       }
     }
     return ok_status();
@@ -138,6 +170,7 @@ class SegmentInference {
   }
 
   Binding& b_;
+  FoldedBytes folded_;
   ops::InferContext context_;
 };
 

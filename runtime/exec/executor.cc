@@ -116,8 +116,7 @@ void Executor::set_inputs(std::span<const TensorView> inputs) {
 void Executor::locate(std::size_t index) {
   const Segment& s = current_->segments[index];
   std::byte* base = arenas_[index].reserve(s.arena_bytes);
-  for (const auto& [v, bytes] : s.folded)
-    current_->data[at(v)] = const_cast<std::byte*>(bytes->data());
+  for (const auto& [v, bytes] : s.folded) current_->data[at(v)] = const_cast<std::byte*>(bytes);
   for (const auto& [v, offset] : s.placed) current_->data[at(v)] = base + offset;
   for (const auto& [v, source] : s.aliases) current_->data[at(v)] = current_->data[at(source)];
 }

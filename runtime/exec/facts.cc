@@ -27,7 +27,8 @@ void fill_context(const graph::Node& n, FactsTable& facts, ops::InferContext& c)
     if (v != graph::kNoValue) {
       const Facts& f = facts[v];
       operand.type = &facts.type(v);
-      operand.ints = f.data == nullptr ? f.ints.get() : nullptr;
+      // Bytes that were read say more than what was known of them before.
+      operand.ints = f.data == nullptr || (f.ints && f.ints->all_known()) ? f.ints.get() : nullptr;
       operand.constant = f.type.layout == Layout::plain ? f.data : nullptr;
     }
     c.inputs.push_back(operand);

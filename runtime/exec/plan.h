@@ -68,8 +68,9 @@ struct Segment {
   std::vector<std::pair<graph::ValueId, std::size_t>> placed;  // offsets in the segment's arena
   std::vector<std::pair<graph::ValueId, graph::ValueId>>
       aliases;  // value, the one whose bytes it is
-  std::vector<std::pair<graph::ValueId, std::shared_ptr<const Buffer>>>
-      folded;  // elements known without running
+  std::vector<std::pair<graph::ValueId, const std::byte*>>
+      folded;  // elements known without running, in folded_bytes
+  std::vector<std::shared_ptr<Buffer>> folded_bytes;
   // What the binding depends on beyond the plan's input shapes; it holds while they are the same.
   std::vector<std::pair<graph::ValueId, Shape>> read_shapes;
   std::vector<std::pair<graph::ValueId, std::shared_ptr<const Buffer>>> read_data;

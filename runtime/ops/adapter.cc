@@ -134,8 +134,6 @@ class AdapterStep final : public Step {
   Adapted a_;
 };
 
-bool is_set(const std::optional<TensorType>& t) { return t.has_value(); }
-
 bool needs_conversion(const TensorType& from, const TensorType& to) {
   return !same_numbers(from, to) || !same_order(from.shape, from.layout, to.layout);
 }
@@ -144,9 +142,7 @@ bool needs_conversion(const TensorType& from, const TensorType& to) {
 
 Result<StepPtr> prepare_adapted(const graph::Op& op, const PrepareContext& c,
                                 const NativeTypes& native, PrepareFn prepare) {
-  if (std::none_of(native.inputs.begin(), native.inputs.end(), is_set) &&
-      std::none_of(native.outputs.begin(), native.outputs.end(), is_set))
-    return prepare(op, c);
+  if (native.inputs.empty() && native.outputs.empty()) return prepare(op, c);
   PrepareContext inner = c;
   Adapted a;
   Scratch scratch;
@@ -160,19 +156,15 @@ Result<StepPtr> prepare_adapted(const graph::Op& op, const PrepareContext& c,
     v.result = scratch.take(v.count * size_of(output ? from.dtype : to.dtype));
     list.push_back(v);
   };
-  for (std::size_t i = 0; i < c.inputs.size(); ++i) {
-    if (!c.has(i)) continue;
-    if (!native.inputs[i]) continue;
-    inner.inputs[i].type = &*native.inputs[i];
-    if (!needs_conversion(c.type(i), *native.inputs[i])) continue;
+  for (const auto& [i, type] : native.inputs) {
+    inner.inputs[i].type = &type;
+    if (!needs_conversion(c.type(i), type)) continue;
     inner.inputs[i].constant = nullptr;
-    add(a.before, i, c.type(i), *native.inputs[i], false);
+    add(a.before, i, c.type(i), type, false);
   }
-  for (std::size_t o = 0; o < c.outputs.size(); ++o) {
-    if (!c.wants(o) || !native.outputs[o]) continue;
-    inner.outputs[o].type = &*native.outputs[o];
-    if (needs_conversion(c.out(o), *native.outputs[o]))
-      add(a.behind, o, *native.outputs[o], c.out(o), true);
+  for (const auto& [o, type] : native.outputs) {
+    inner.outputs[o].type = &type;
+    if (needs_conversion(c.out(o), type)) add(a.behind, o, type, c.out(o), true);
   }
   FOLD8_TRY(a.inner, prepare(op, inner));
   if (a.before.empty() && a.behind.empty()) return std::move(a.inner);

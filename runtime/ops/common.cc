@@ -27,11 +27,10 @@ Status expect_operands(const InferContext& c, std::size_t required, std::size_t 
 }
 
 Status expect_dtype(const InferContext& c, std::size_t i, std::initializer_list<DType> allowed) {
+  if (std::find(allowed.begin(), allowed.end(), c.type(i).dtype) != allowed.end())
+    return ok_status();
   std::string names;
-  for (DType d : allowed) {
-    if (c.type(i).dtype == d) return ok_status();
-    names += (names.empty() ? "" : " or ") + std::string(name(d));
-  }
+  for (DType d : allowed) names += (names.empty() ? "" : " or ") + std::string(name(d));
   return bad_input(c, i, "elements of type " + names);
 }
 

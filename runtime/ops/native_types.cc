@@ -79,9 +79,10 @@ Rule rule_of(const graph::Op& op, const PrepareContext& c) {
   return {Order::plain, Codes::keep};
 }
 
-// nullopt: t itself. `first`: the order of operand 0.
-std::optional<TensorType> adapted(const TensorType& t, const Rule& rule, Layout first) {
-  if (t.layout != Layout::plain && t.layout != Layout::channels_last) return std::nullopt;
+// Adds operand i's type to `changes` unless it would be t itself. `first`: the order of operand 0.
+void adapt(std::size_t i, const TensorType& t, const Rule& rule, Layout first,
+           std::vector<NativeTypes::Change>& changes) {
+  if (t.layout != Layout::plain && t.layout != Layout::channels_last) return;
   Layout layout = t.layout;
   if (t.shape.rank() >= 3 || t.layout == Layout::channels_last) {
     if (rule.order == Order::plain) layout = Layout::plain;
@@ -90,8 +91,8 @@ std::optional<TensorType> adapted(const TensorType& t, const Rule& rule, Layout 
   }
   const bool real = rule.codes == Codes::real && per_tensor(t);
   const bool flip = rule.codes == Codes::u8 && per_tensor(t) && t.dtype == DType::s8;
-  if (layout == t.layout && !real && !flip) return std::nullopt;
-  TensorType n = t;
+  if (layout == t.layout && !real && !flip) return;
+  TensorType& n = changes.emplace_back(NativeTypes::Change{i, t}).type;
   n.layout = layout;
   if (flip) {
     n.dtype = DType::u8;
@@ -101,7 +102,6 @@ std::optional<TensorType> adapted(const TensorType& t, const Rule& rule, Layout 
     n.dtype = DType::f32;
     n.quant.reset();
   }
-  return n;
 }
 
 }  // namespace
@@ -116,21 +116,19 @@ NativeTypes native_types(const graph::Op& op, const PrepareContext& c) {
                          std::holds_alternative<graph::BatchNorm>(op) ||
                          std::holds_alternative<graph::Norm>(op);
   NativeTypes n;
-  n.inputs.resize(c.inputs.size());
-  n.outputs.resize(c.outputs.size());
   for (std::size_t i = 0; i < c.inputs.size(); ++i) {
     // Operands other than activations (weights, per-channel vectors, indices) stay as they are.
     const bool fixed =
         i > 0 && ((weighted && i != 3) ||
                   (rule.order == Order::follow && !std::holds_alternative<graph::Where>(op)));
-    if (c.has(i) && !fixed) n.inputs[i] = adapted(c.type(i), rule, first);
+    if (c.has(i) && !fixed) adapt(i, c.type(i), rule, first, n.inputs);
   }
   for (std::size_t o = 0; o < c.outputs.size(); ++o) {
     if (!c.wants(o)) continue;
     // Kernels of norms and affines quantize their outputs themselves: their quantizer divides, too.
     Rule output = rule;
     if (quantizes && rule.codes == Codes::real && o == 0) output.codes = Codes::u8;
-    n.outputs[o] = adapted(c.out(o), output, first);
+    adapt(o, c.out(o), output, first, n.outputs);
   }
   return n;
 }

@@ -7,7 +7,11 @@
 namespace fold8::ops {
 
 struct NativeTypes {
-  std::vector<std::optional<TensorType>> inputs, outputs;  // nullopt: as the plan has them
+  struct Change {
+    std::size_t operand;
+    TensorType type;
+  };
+  std::vector<Change> inputs, outputs;  // in order; others are as the plan has them
 };
 NativeTypes native_types(const graph::Op& op, const PrepareContext& c);
 

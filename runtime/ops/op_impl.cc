@@ -6,28 +6,30 @@
 namespace fold8::ops {
 namespace {
 
-template <class T>
-std::vector<std::int64_t> widen(const void* data, std::size_t n) {
+template <class Out, class T>
+std::vector<Out> widen(const void* data, std::size_t n) {
   const T* p = static_cast<const T*>(data);
-  return std::vector<std::int64_t>(p, p + n);
+  return std::vector<Out>(p, p + n);
 }
 
-// Elements of a constant of at most KnownInts::kMaxInts integers or booleans and rank 0 or 1.
-std::optional<std::vector<std::int64_t>> constant_ints(const TensorType& type, const void* data) {
+// Elements (Dim or std::int64_t) of a constant of at most KnownInts::kMaxInts integers or booleans
+// and rank 0 or 1.
+template <class Out>
+std::optional<std::vector<Out>> constant_ints(const TensorType& type, const void* data) {
+  if (data == nullptr || type.shape.rank() > 1) return std::nullopt;
   const auto n = type.shape.elements();
-  if (data == nullptr || type.shape.rank() > 1 || !n || *n > KnownInts::kMaxInts)
-    return std::nullopt;
+  if (!n || *n > KnownInts::kMaxInts) return std::nullopt;
   const auto count = static_cast<std::size_t>(*n);
   switch (type.dtype) {
     case DType::s64:
-      return widen<std::int64_t>(data, count);
+      return widen<Out, std::int64_t>(data, count);
     case DType::s32:
-      return widen<std::int32_t>(data, count);
+      return widen<Out, std::int32_t>(data, count);
     case DType::u8:
     case DType::boolean:
-      return widen<std::uint8_t>(data, count);
+      return widen<Out, std::uint8_t>(data, count);
     case DType::s8:
-      return widen<std::int8_t>(data, count);
+      return widen<Out, std::int8_t>(data, count);
     default:
       return std::nullopt;
   }
@@ -61,11 +63,11 @@ std::optional<KnownInts> InferContext::ints(std::size_t i) const {
     if (inputs[i].ints->real) return std::nullopt;
     return *inputs[i].ints;
   }
-  const auto v = constant_ints(type(i), inputs[i].constant);
+  auto v = constant_ints<Dim>(type(i), inputs[i].constant);
   if (!v) return std::nullopt;
   KnownInts k;
   k.scalar = shape(i).rank() == 0;
-  k.values.assign(v->begin(), v->end());
+  k.values = std::move(*v);
   return k;
 }
 
@@ -92,7 +94,8 @@ void InferContext::set(std::size_t o, DType dtype, const Shape& shape) {
 
 std::optional<std::vector<std::int64_t>> PrepareContext::ints(std::size_t i) const {
   if (!has(i)) return std::nullopt;
-  if (inputs[i].constant != nullptr) return constant_ints(type(i), inputs[i].constant);
+  if (inputs[i].constant != nullptr)
+    return constant_ints<std::int64_t>(type(i), inputs[i].constant);
   const KnownInts* k = inputs[i].ints;
   if (k == nullptr || !k->all_known()) return std::nullopt;
   std::vector<std::int64_t> v;

@@ -41,6 +41,9 @@ bool needs_known_ints(const graph::Op& op, std::size_t operand) {
 
 bool is_view(const graph::Op& op, const TensorType& in, const TensorType& out) {
   using namespace graph;
+  if (!is_one_of<Reshape, Flatten, Squeeze, Unsqueeze, Identity, Relayout, Cast, Transpose, Expand>(
+          op))
+    return false;
   if (in.dtype != out.dtype || !in.shape.known() || !out.shape.known() ||
       in.shape.count() != out.shape.count())
     return false;
