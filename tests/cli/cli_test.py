@@ -253,6 +253,27 @@ def models(t):
     t.refuses('external data that is not there', t.convert(t.model('inner/ext.onnx', external('none.bin')), *x), (BAD, IO), ['none.bin'])
 
 
+def indices(t):
+    """An index outside its table is bad data, whichever command meets it."""
+    import numpy as np
+    from onnx import TensorProto, helper
+
+    def lookup(m):
+        m.graph.node[0].CopyFrom(helper.make_node('Gather', ['w', 'x'], ['r'], name='the_gather'))
+        m.graph.node.append(helper.make_node('MatMul', ['r', 'v'], ['y'], name='the_matmul'))
+        m.graph.initializer.append(helper.make_tensor('v', TensorProto.FLOAT, [4, 4], np.arange(16, dtype=np.float32) / 16))
+        m.graph.input[0].CopyFrom(helper.make_tensor_value_info('x', TensorProto.INT64, ['n']))
+
+    model, good = t.model('lookup.onnx', lookup), t.work / 'lookup.f8'
+    t.fold8('convert', model, '-o', good, '--float')
+    outside = t.npz('outside.npz', x=np.array([0, 3], np.int64))
+    words = ['the_gather', '3']
+    t.refuses('an index outside, run', ['run', good, '--input', outside], BAD, words)
+    t.refuses('an index outside, report', ['report', good, good, '--data', outside], BAD, words)
+    t.refuses('an index outside, convert', t.convert(model, '--calib', outside), BAD, words)
+    t.refuses('an index outside, bench', ['bench', good, '--input', outside], BAD, words)
+
+
 def full_disk():
     """In the child: a file may hold 4 KiB, and writing more is an error rather than a signal."""
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -319,7 +340,7 @@ def main():
 
     os.umask(0o022)
     good = f8_files(fresh('f8_files'))
-    for test in (usage, onnx_files, models):
+    for test in (usage, onnx_files, models, indices):
         test(fresh(test.__name__))
     for test in (inputs, outputs, results):
         test(fresh(test.__name__), good)

@@ -140,8 +140,10 @@ Result<int> convert_model(const Args& args) {
       say_warning(
           "calibrating on random numbers: the result says nothing about accuracy on real data");
   }
-  FOLD8_TRY(const fusion::Converted converted,
-            fusion::convert(std::move(imported.graph), samples.source.get(), options));
+  auto result = fusion::convert(std::move(imported.graph), samples.source.get(), options);
+  if (!result.ok())  // the options were checked above: with samples, what is wrong are they
+    return samples.source ? bad_data(std::move(result).error()) : std::move(result).error();
+  const fusion::Converted& converted = *result;
   progress("write", 0, 0);
   FOLD8_TRY(const std::string bytes, format::to_bytes(converted.graph));
   FOLD8_CHECK_OK(format::write_atomically(args.output, bytes.data(), bytes.size()));

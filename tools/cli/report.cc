@@ -56,7 +56,8 @@ Result<double> accuracy_of(std::shared_ptr<const exec::Model> model, quant::Samp
     FOLD8_TRY(const auto inputs, samples.sample(i));
     std::vector<TensorView> views;
     for (const Tensor& t : inputs) views.push_back(t.view());
-    FOLD8_CHECK_OK(session->run(views));
+    if (Status s = session->run(views); !s.ok())
+      return bad_data(in_context("sample " + std::to_string(i), std::move(s).error()));
     const TensorView& y = session->outputs()[0];
     if (y.dtype != DType::f32 || y.shape.rank() < 1 || y.shape.back().value() < 1)
       return invalid_argument("--labels needs a first output of class scores");
@@ -107,10 +108,13 @@ Result<int> report_models(const Args& args) {
     a.samples = labels.size();
     r.accuracy = a;
   }
-  FOLD8_TRY(r.comparison, quant::compare(reference, other, *samples, options));
-  FOLD8_TRY(const fusion::MacShares shares, fusion::mac_shares(other, samples.source.get()));
-  r.int8_mac_share = shares.linear;
-  r.int8_attention_share = shares.attention;
+  auto comparison = quant::compare(reference, other, *samples, options);
+  if (!comparison.ok()) return bad_data(std::move(comparison).error());
+  r.comparison = std::move(*comparison);
+  const auto shares = fusion::mac_shares(other, samples.source.get());
+  if (!shares.ok()) return bad_data(shares.error());
+  r.int8_mac_share = shares->linear;
+  r.int8_attention_share = shares->attention;
   report::judge(args.thresholds, r);
   if (args.json != "-") std::cout << report::terminal_text(r, args.worst);
   if (!args.json.empty()) FOLD8_CHECK_OK(write_json(report::to_json(r), args.json));
