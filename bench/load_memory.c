@@ -1,9 +1,16 @@
-/* How much memory a service pays for a model: the peak of a process that loads it and answers, less what it had before.
+/* How much memory a service pays for a model: the peak of a process that loads it and answers, less
+ * what it had before.
  *
- *   load_memory MODEL.f8 [NAME=1x3x224x224].. [--runs N] [--threads N]
+ *   load_memory MODEL.f8 [NAME=1x3x224x224].. [NAME%VALUES].. [--runs N] [--threads N]
  *
- * Prints JSON: load_ms, session_ms, first_run_ms, warm_run_ms (median), rss_before_bytes, peak_rss_bytes, added_bytes = the
- * difference; pages of the mapped file count as they are read. Links libfold8_runtime and nothing else of fold8. */
+ * Integer inputs are ones, or with NAME%VALUES spread over 0 to VALUES - 1: token ids that touch a
+ * table everywhere. A mapped page cache page counts with its whole folio: 64 KiB around each
+ * touched row of a file that was read from disk, 2 MiB where the file is in the cache as one large
+ * write left it.
+ *
+ * Prints JSON: load_ms, session_ms, first_run_ms, warm_run_ms (median), rss_before_bytes,
+ * peak_rss_bytes, added_bytes = the difference; pages of the mapped file count as they are read.
+ * Links libfold8_runtime and nothing else of fold8. */
 #include <fold8.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,8 +61,17 @@ static void read_shape(int argc, char** argv, fold8_tensor_info* info) {
   }
 }
 
+/* N of an argument "NAME%N"; 0: not given. */
+static uint64_t values_of(int argc, char** argv, const char* name) {
+  const size_t n = strlen(name);
+  for (int i = 2; i < argc; ++i)
+    if (strncmp(argv[i], name, n) == 0 && argv[i][n] == '%')
+      return strtoull(argv[i] + n + 1, NULL, 10);
+  return 0;
+}
+
 /* Pixels between -1 and 1; ones for integers, which are valid indices and masks. */
-static void* make_input(const fold8_tensor_info* info) {
+static void* make_input(const fold8_tensor_info* info, uint64_t values) {
   size_t count = 1;
   for (int a = 0; a < info->rank; ++a) count *= (size_t)info->dims[a];
   const size_t bytes = count * fold8_dtype_size(info->dtype);
@@ -63,9 +79,11 @@ static void* make_input(const fold8_tensor_info* info) {
   if (data == NULL) stop(info->name, "no memory for it");
   memset(data, 0, bytes);
   if (info->dtype == FOLD8_F32)
-    for (size_t i = 0; i < count; ++i) ((float*)data)[i] = (float)(i * 2654435761u % 2048) / 1024 - 1;
+    for (size_t i = 0; i < count; ++i)
+      ((float*)data)[i] = (float)(i * 2654435761u % 2048) / 1024 - 1;
   if (info->dtype == FOLD8_S64)
-    for (size_t i = 0; i < count; ++i) ((int64_t*)data)[i] = 1;
+    for (size_t i = 0; i < count; ++i)
+      ((int64_t*)data)[i] = values > 0 ? (int64_t)(i * 2654435761u % values) : 1;
   return data;
 }
 
@@ -87,7 +105,7 @@ static void set_inputs(int argc, char** argv, const fold8_model* model, fold8_se
     fold8_tensor_info info = {.struct_size = sizeof info};
     need(fold8_model_input_info(model, i, &info), "input");
     read_shape(argc, argv, &info);
-    inputs[i] = make_input(&info);
+    inputs[i] = make_input(&info, values_of(argc, argv, info.name));
     need(fold8_session_set_input(session, i, info.dtype, info.rank, info.dims, inputs[i]),
          info.name);
   }
@@ -121,11 +139,12 @@ int main(int argc, char** argv) {
   }
   qsort(times, (size_t)runs, sizeof *times, ascending);
   const long peak = status_bytes("VmHWM:");
-  printf("{\"model\": \"%s\", \"load_ms\": %.3f, \"session_ms\": %.3f, \"first_run_ms\": %.3f, "
-         "\"warm_run_ms\": %.3f, \"rss_before_bytes\": %ld, \"peak_rss_bytes\": %ld, "
-         "\"added_bytes\": %ld, \"arena_bytes\": %zu}\n",
-         argv[1], loaded - start, created - loaded, answered - ready, times[runs / 2], before, peak,
-         peak - before, fold8_session_arena_bytes(session));
+  printf(
+      "{\"model\": \"%s\", \"load_ms\": %.3f, \"session_ms\": %.3f, \"first_run_ms\": %.3f, "
+      "\"warm_run_ms\": %.3f, \"rss_before_bytes\": %ld, \"peak_rss_bytes\": %ld, "
+      "\"added_bytes\": %ld, \"arena_bytes\": %zu}\n",
+      argv[1], loaded - start, created - loaded, answered - ready, times[runs / 2], before, peak,
+      peak - before, fold8_session_arena_bytes(session));
   fold8_session_release(session);
   fold8_model_release(model);
   for (int i = 0; i < kMaxInputs; ++i) free(inputs[i]);
