@@ -154,6 +154,7 @@ class ConvF32 {
         t.first = step == 0;
         t.taps = part.taps;
         t.depth = part.depth;
+        t.even = tile.row_step != 0;
         t.row_step = tile.row_step;
         t.rows = tile.x + part.tap * (tile.row_step ? 1 : tile.rows);
         t.w_offsets = tile.w_offsets + part.tap;
@@ -161,10 +162,12 @@ class ConvF32 {
         t.offset = channel + part.k;
         t.store = part.last ? store : nullptr;
         if (store) {
-          store->m = block_.m[tile.first];
-          store->ms = tile.consecutive ? nullptr : block_.m + tile.first;
+          const std::size_t* const m = block_.m + tile.first;
+          store->m = m[0];
+          store->m_step = tile.rows > 1 ? m[1] - m[0] : 1;
+          store->ms = t.even ? nullptr : m;
         }
-        TileShapes<Arch>::pick(tile.rows, panels, tile.row_step != 0)(t);
+        TileShapes<Arch>::pick(tile.rows, panels, t.even)(t);
         more = more || !part.last;
       }
     }

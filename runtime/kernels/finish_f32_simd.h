@@ -1,5 +1,5 @@
-// From the accumulators of an f32 matrix kernel to its output: epilogue_simd.h over a block of
-// rows, with the usual case (f32 out, no residual or an f32 one) in one tight loop per activation.
+// From the accumulators of an f32 matrix kernel to its output: the usual case (f32 out, no residual
+// or an f32 one) by store_f32_simd.h, the others by epilogue_simd.h.
 // Include only from *_simd.h.
 #pragma once
 
@@ -20,14 +20,11 @@ struct FinishF32 {
   std::size_t acc_stride = 0;
 };
 
-// Whether columns [n, n + cols) can be finished in registers (StoreF32), and how. Rows are left to
-// the caller.
+// How columns [n, n + cols) are finished, for f32 out and no residual or an f32 one. Rows are left
+// to the caller.
 template <class Arch>
-bool make_store_f32(const Epilogue& e, std::size_t n, std::size_t cols, StoreF32& s) {
-  if (e.output_kind != OutputKind::f32 || e.residual_kind == ResidualKind::u8 ||
-      (e.activation != Activation::none && e.activation != Activation::clip &&
-       e.activation != Activation::hard_swish))
-    return false;
+StoreF32 store_of_f32(const Epilogue& e, std::size_t n, std::size_t cols) {
+  StoreF32 s;
   s.activation = e.activation;
   s.cols = cols;
   s.y = static_cast<float*>(e.y) + n;
@@ -39,35 +36,28 @@ bool make_store_f32(const Epilogue& e, std::size_t n, std::size_t cols, StoreF32
   s.offset = e.offset ? e.offset + n : nullptr;
   s.a = e.a;
   s.b = e.b;
-  return true;
+  return s;
 }
 
-template <class Arch, Activation kActivation>
-void finish_rows_f32(const Epilogue& e, const FinishF32& f) {
-  using batch = typename Arch::f32;
-  using Io = VectorIo<batch>;
-  const float* const residual =
-      e.residual_kind == ResidualKind::f32 ? static_cast<const float*>(e.residual) + f.n : nullptr;
-  const batch scale(e.residual_scale);
-  for (std::size_t j = 0; j < f.cols; j += batch::size) {
-    const std::size_t left = f.cols - j;
-    const batch offset = e.offset ? Io::load(e.offset + f.n + j, left) : batch(0.0f);
-    float* const y = static_cast<float*>(e.y) + f.n + j;
-    for (std::size_t i = 0; i < f.rows; ++i) {
-      const std::size_t m = f.ms ? f.ms[i] : f.m + i;
-      batch r = Io::load(f.acc + i * f.acc_stride + j, left) + offset;
-      if (residual)
-        r = Lanes<batch>::fma(Io::load(residual + m * e.residual_stride + j, left), scale, r);
-      Io::store(y + m * e.y_stride, epilogue_activate<kActivation>(r, e.a, e.b), left);
-    }
-  }
+// Whether they can be finished in registers, and how.
+template <class Arch>
+bool make_store_f32(const Epilogue& e, std::size_t n, std::size_t cols, StoreF32& s) {
+  if (e.output_kind != OutputKind::f32 || e.residual_kind == ResidualKind::u8 ||
+      (e.activation != Activation::none && e.activation != Activation::clip &&
+       e.activation != Activation::hard_swish))
+    return false;
+  s = store_of_f32<Arch>(e, n, cols);
+  return true;
 }
 
 template <class Arch>
 void finish_f32(const Epilogue& e, const FinishF32& f) {
-  if (e.output_kind == OutputKind::f32 && e.residual_kind != ResidualKind::u8)
-    return generic::with_activation(
-        e.activation, [&]<Activation kActivation>() { finish_rows_f32<Arch, kActivation>(e, f); });
+  if (e.output_kind == OutputKind::f32 && e.residual_kind != ResidualKind::u8) {
+    StoreF32 store = store_of_f32<Arch>(e, f.n, f.cols);
+    store.m = f.m;
+    store.ms = f.ms;
+    return store_memory_f32<Arch>(store, f.acc, f.acc_stride, f.rows);
+  }
   for (std::size_t i = 0; i < f.rows; ++i)
     epilogue_row<Arch>(e, f.ms ? f.ms[i] : f.m + i, f.n, f.acc + i * f.acc_stride, f.cols);
 }

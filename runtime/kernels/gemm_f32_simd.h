@@ -16,7 +16,7 @@ struct GemmBlockF32 {
   float* acc = nullptr;        // [rows][acc_stride]
   std::size_t acc_stride = 0;  // 0: panels * 16
   bool goes_on = false;        // the chains start from acc, not from +0
-  StoreF32* store = nullptr;   // finish in registers instead: m is the block's first row
+  StoreF32* store = nullptr;   // finish tile by tile: m is the block's first row
 };
 
 template <class Arch>
@@ -33,6 +33,7 @@ void gemm_block_f32(const GemmBlockF32& b) {
   t.w_step = b.w_step;
   t.panel_stride = b.panel_stride;
   t.acc_stride = b.acc_stride != 0 ? b.acc_stride : b.panels * kPanelF32;
+  t.acc = b.acc;
   for (std::size_t k0 = 0; k0 == 0 || k0 < b.k; k0 += kDepthStepF32) {
     t.first = k0 == 0 && !b.goes_on;
     t.depth = b.k - k0 < kDepthStepF32 ? b.k - k0 : kDepthStepF32;
@@ -42,7 +43,7 @@ void gemm_block_f32(const GemmBlockF32& b) {
     for (std::size_t i = 0, r0 = 0; i < tiles; ++i) {
       const std::size_t count = (b.rows - r0 + tiles - i - 1) / (tiles - i);
       x = b.x + r0 * b.x_stride;
-      t.acc = b.acc + r0 * t.acc_stride;
+      if (b.k > kDepthStepF32 || !b.store) t.acc = b.acc + r0 * t.acc_stride;
       Shapes::pick(count, b.panels, true)(t);
       r0 += count;
       if (t.store) b.store->m += count;

@@ -2,28 +2,30 @@
 #pragma once
 
 #include <cstddef>
+#include <type_traits>
 
-#include "runtime/kernels/activation_generic.h"
+#include "runtime/kernels/epilogue_activation.h"
 #include "runtime/kernels/lanes_simd.h"
 #include "runtime/kernels/vector_io_simd.h"
 
 namespace fold8::kernels::simd {
 
-// The usual epilogue (f32 out, f32 residual or none, a cheap activation or none), applied to the
-// registers.
+// The usual epilogue (f32 out, f32 residual or none).
 struct StoreF32 {
   float* y = nullptr;  // at the tile's first column
   std::size_t y_stride = 0;
   const float* residual = nullptr;  // likewise, or null
   std::size_t residual_stride = 0;
   float residual_scale = 1;
-  const float* offset = nullptr;    // likewise, or null
-  std::size_t cols = 0;             // columns from there on; a tile may reach beyond them
-  std::size_t m = 0;                // row of the tile's first row, the others follow it ...
+  const float* offset = nullptr;  // likewise, or null
+  std::size_t cols = 0;           // columns from there on; a tile may reach beyond them
+  std::size_t m = 0;              // row of the tile's first row, the others m_step apart ...
+  std::size_t m_step = 1;
   const std::size_t* ms = nullptr;  // ... unless they are listed here
-  Activation activation = Activation::none;  // none, clip or hard_swish
-  bool scaled = false;
-  float a = 0, b = 0, alpha = 1;  // alpha: only if scaled
+  Activation activation = Activation::none;
+  float a = 0, b = 0;
+  bool scaled = false;  // alpha comes before all else: only for tiles
+  float alpha = 1;
 };
 
 // f on each of R x kCols registers.
@@ -35,60 +37,39 @@ template <int R, int kCols, class F>
     for (int j = 0; j < kCols; ++j) f(r, j);
 }
 
-// The rows of a store's matrix, one after the other.
-template <class T>
-struct RowWalk {
-  T* base;
-  T* at;
-  std::size_t stride;
-  const std::size_t* ms;
-  [[gnu::always_inline]] RowWalk(const StoreF32& s, T* matrix, std::size_t row_stride)
-      : base(matrix), at(matrix + s.m * row_stride), stride(row_stride), ms(s.ms) {}
-  [[gnu::always_inline]] T* next(int r) {
-    if (ms) return base + ms[r] * stride;
-    T* const row = at;
-    at += stride;
-    asm("" : "+r"(at));  // one pointer that moves: the compiler would keep one per row
-    return row;
-  }
-};
-
-// c: R rows of kCols vectors, from column n0 of the store on. One branch per kind of operation,
-// none per vector. kFull: all columns are there.
-template <class Arch, int R, int kCols, bool kFull>
-[[gnu::always_inline]] inline void store_columns_f32(const StoreF32& s,
-                                                     typename Arch::f32 (&c)[R][kCols],
-                                                     std::size_t n0) {
+// c: R rows of kCols vectors, from column n0 of the store on, whose activation is none, clip or
+// hard_swish and whose rows are not listed. One branch per kind of operation, none per vector.
+// Columns: what counts of them.
+template <class Arch, int R, int kCols, class Columns>
+[[gnu::always_inline]] inline void store_registers_f32(const StoreF32& s,
+                                                       typename Arch::f32 (&c)[R][kCols],
+                                                       std::size_t n0) {
   using batch = typename Arch::f32;
-  using Io = VectorIo<batch>;
   const auto at = [n0](int j) __attribute__((always_inline)) {
     return n0 + static_cast<std::size_t>(j) * batch::size;
   };
-  const auto left = [&](int j) __attribute__((always_inline)) {
-    return s.cols > at(j) ? s.cols - at(j) : 0;
-  };
-  const auto load = [&](const float* p, int j) __attribute__((always_inline)) {
-    return kFull ? batch::load_unaligned(p + at(j)) : batch(Io::load(p + at(j), left(j)));
-  };
-  if (s.scaled)
-    each_register<R, kCols>([&](int r, int j) __attribute__((always_inline)) {
-      c[r][j] = c[r][j] * batch(s.alpha);
-    });
+  Columns columns[kCols];
+#pragma GCC unroll 16
+  for (int j = 0; j < kCols; ++j) columns[j] = Columns(s.cols > at(j) ? s.cols - at(j) : 0);
 #pragma GCC unroll 16
   for (int j = 0; j < kCols; ++j) {
-    const batch offset = s.offset ? load(s.offset, j) : batch(0.0f);
+    const batch offset = s.offset ? columns[j].load(s.offset + at(j)) : batch(0.0f);
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r) c[r][j] = c[r][j] + offset;
   }
+  // One pointer that moves: the compiler would keep one per row.
+  const auto next = [](auto*& row, std::size_t step) __attribute__((always_inline)) {
+    row += step;
+    asm("" : "+r"(row));
+  };
   if (s.residual) {
-    RowWalk<const float> rows(s, s.residual, s.residual_stride);
+    const float* row = s.residual + s.m * s.residual_stride;
+    const std::size_t step = s.m_step * s.residual_stride;
 #pragma GCC unroll 16
-    for (int r = 0; r < R; ++r) {
-      const float* residual = rows.next(r);
+    for (int r = 0; r < R; ++r, next(row, step))
 #pragma GCC unroll 16
       for (int j = 0; j < kCols; ++j)
-        c[r][j] = Lanes<batch>::fma(load(residual, j), batch(s.residual_scale), c[r][j]);
-    }
+        c[r][j] = Lanes<batch>::fma(columns[j].load(row + at(j)), batch(s.residual_scale), c[r][j]);
   }
   if (s.activation == Activation::clip)
     each_register<R, kCols>([&](int r, int j) __attribute__((always_inline)) {
@@ -98,28 +79,72 @@ template <class Arch, int R, int kCols, bool kFull>
     each_register<R, kCols>([&](int r, int j) __attribute__((always_inline)) {
       c[r][j] = generic::activate<Activation::hard_swish>(c[r][j], batch(s.a), batch(s.b));
     });
-  RowWalk<float> rows(s, s.y, s.y_stride);
+  float* row = s.y + s.m * s.y_stride;
+  const std::size_t step = s.m_step * s.y_stride;
 #pragma GCC unroll 16
-  for (int r = 0; r < R; ++r) {
-    float* const y = rows.next(r);
+  for (int r = 0; r < R; ++r, next(row, step))
 #pragma GCC unroll 16
-    for (int j = 0; j < kCols; ++j) {
-      if constexpr (kFull)
-        c[r][j].store_unaligned(y + at(j));
-      else if (left(j) > 0)
-        Io::store(y + at(j), c[r][j], left(j));
+    for (int j = 0; j < kCols; ++j) columns[j].store(row + at(j), c[r][j]);
+}
+
+template <class Arch, int R, int kCols, bool kFull>
+[[gnu::always_inline]] inline void store_columns_f32(const StoreF32& s,
+                                                     typename Arch::f32 (&c)[R][kCols],
+                                                     std::size_t n0) {
+  using batch = typename Arch::f32;
+  store_registers_f32<Arch, R, kCols, std::conditional_t<kFull, AllLanes<batch>, SomeLanes<batch>>>(
+      s, c, n0);
+}
+
+// The same from column 0 on, if it can be done from registers; else c is only scaled.
+template <class Arch, int R, int kCols>
+[[gnu::always_inline]] inline bool store_tile_f32(const StoreF32& s,
+                                                  typename Arch::f32 (&c)[R][kCols]) {
+  using batch = typename Arch::f32;
+  if (s.scaled)
+    each_register<R, kCols>([&](int r, int j) __attribute__((always_inline)) {
+      c[r][j] = c[r][j] * batch(s.alpha);
+    });
+  if (s.ms) return false;
+  if constexpr (Width256<Arch>) {
+    if (s.cols % batch::size != 0) return false;
+    store_registers_f32<Arch, R, kCols, AllOrNoLanes<batch>>(s, c, 0);
+  } else if (kCols * batch::size <= s.cols) {
+    store_columns_f32<Arch, R, kCols, true>(s, c, 0);
+  } else {
+    store_columns_f32<Arch, R, kCols, false>(s, c, 0);
+  }
+  return true;
+}
+
+// Any store of any rows whose chains lie in memory, acc_stride floats from row to row.
+template <class Arch, Activation kActivation>
+void store_rows_f32(const StoreF32& store, const float* acc, std::size_t acc_stride,
+                    std::size_t rows) {
+  using batch = typename Arch::f32;
+  using Io = VectorIo<batch>;
+  const StoreF32 s = store;  // a copy that stores to y cannot touch
+  const batch scale(s.residual_scale);
+  for (std::size_t j = 0; j < s.cols; j += batch::size) {
+    const std::size_t left = s.cols - j;
+    const batch offset = s.offset ? Io::load(s.offset + j, left) : batch(0.0f);
+    for (std::size_t i = 0; i < rows; ++i) {
+      const std::size_t m = s.ms ? s.ms[i] : s.m + i * s.m_step;
+      batch r = Io::load(acc + i * acc_stride + j, left);
+      r = r + offset;
+      if (s.residual)
+        r = Lanes<batch>::fma(Io::load(s.residual + m * s.residual_stride + j, left), scale, r);
+      Io::store(s.y + m * s.y_stride + j, epilogue_activate<kActivation>(r, s.a, s.b), left);
     }
   }
 }
 
-template <class Arch, int R, int kCols>
-[[gnu::always_inline]] inline void store_tile_f32(const StoreF32& s,
-                                                  typename Arch::f32 (&c)[R][kCols],
-                                                  std::size_t n0 = 0) {
-  if (n0 + kCols * Arch::f32::size <= s.cols)
-    store_columns_f32<Arch, R, kCols, true>(s, c, n0);
-  else
-    store_columns_f32<Arch, R, kCols, false>(s, c, n0);
+template <class Arch>
+[[gnu::noinline]] void store_memory_f32(const StoreF32& s, const float* acc, std::size_t acc_stride,
+                                        std::size_t rows) {
+  generic::with_activation(s.activation, [&]<Activation kActivation>() {
+    store_rows_f32<Arch, kActivation>(s, acc, acc_stride, rows);
+  });
 }
 
 }  // namespace fold8::kernels::simd

@@ -12,45 +12,49 @@
 namespace fold8::kernels::simd {
 
 // What a tile sums over: `taps` runs of `depth` products. Run t reads depth floats of row r from
-// rows[t * R + r] + offset, or from rows[t] + r * row_step + offset if the rows are evenly apart,
+// rows[t * R + r] + offset, or from rows[t] + r * row_step + offset if the rows are `even`ly apart,
 // and weights  w + w_offsets[t] + k * w_step + p * panel_stride + (0 .. 15).
 struct TileF32 {
   std::size_t taps = 1, depth = 0;
-  const float* const* rows = nullptr;  // [taps][R], or [taps]
+  bool even = true;
+  const float* const* rows = nullptr;  // even ? [taps] : [taps][R]
   std::size_t offset = 0, row_step = 0;
   const float* w = nullptr;
   const std::size_t* w_offsets = nullptr;  // [taps]
   std::size_t w_step = kPanelF32, panel_stride = 0;
-  float* acc = nullptr;  // [R][acc_stride], 64-byte aligned rows
+  float* acc = nullptr;  // [R][acc_stride], 64-byte aligned rows; scratch where `store` is set
   std::size_t acc_stride = 0;
   bool first = true;                // start from +0 instead of acc
-  const StoreF32* store = nullptr;  // the chains end here: do this instead of writing acc
+  const StoreF32* store = nullptr;  // the chains end here
 };
 using tile_f32_fn = void(const TileF32& t);
 
 // The rows of a tile as the loop over k reads them: a pointer each, ...
-template <int R, bool kEven, bool kTall = (kEven && R > 6)>
+template <int R, bool kBases>
 struct RowsF32 {
   const float* x[R];
   [[gnu::always_inline]] RowsF32(const TileF32& t, std::size_t tap) {
+    if (t.even) {
+      const float* row = t.rows[tap] + t.offset;
 #pragma GCC unroll 16
-    for (int r = 0; r < R; ++r)
-      x[r] =
-          (kEven ? t.rows[tap] + static_cast<std::size_t>(r) * t.row_step : t.rows[tap * R + r]) +
-          t.offset;
+      for (int r = 0; r < R; ++r) x[r] = row + static_cast<std::size_t>(r) * t.row_step;
+    } else {
+#pragma GCC unroll 16
+      for (int r = 0; r < R; ++r) x[r] = t.rows[tap * R + r] + t.offset;
+    }
   }
   [[gnu::always_inline]] float at(int r, std::size_t k) const { return x[r][k]; }
   [[gnu::always_inline]] void next() {}
 };
 // ... or one for three rows that are evenly apart, else a tall tile runs out of registers.
 template <int R>
-struct RowsF32<R, true, true> {
-  static constexpr int kBases = (R + 2) / 3;
-  const float* x[kBases];
+struct RowsF32<R, true> {
+  static constexpr int kCount = (R + 2) / 3;
+  const float* x[kCount];
   std::size_t step;
   [[gnu::always_inline]] RowsF32(const TileF32& t, std::size_t tap) : step(t.row_step) {
 #pragma GCC unroll 16
-    for (int i = 0; i < kBases; ++i)
+    for (int i = 0; i < kCount; ++i)
       x[i] = t.rows[tap] + t.offset + static_cast<std::size_t>(3 * i) * step;
   }
   [[gnu::always_inline]] float at(int r, std::size_t) const {
@@ -58,14 +62,15 @@ struct RowsF32<R, true, true> {
   }
   [[gnu::always_inline]] void next() {
 #pragma GCC unroll 16
-    for (int i = 0; i < kBases; ++i) {
+    for (int i = 0; i < kCount; ++i) {
       ++x[i];
       asm("" : "+r"(x[i]));  // keeps the compiler from making a pointer per row of it again
     }
   }
 };
 
-template <class Arch, int R, int P, bool kEven>
+// kBases: even rows only.
+template <class Arch, int R, int P, bool kBases>
 void tile_f32(const TileF32& t) {
   using batch = typename Arch::f32;
   constexpr int kWidth = static_cast<int>(batch::size);
@@ -77,7 +82,7 @@ void tile_f32(const TileF32& t) {
   });
   const std::size_t step = t.w_step, panel = t.panel_stride;
   for (std::size_t tap = 0; tap < t.taps; ++tap) {
-    RowsF32<R, kEven> x(t, tap);
+    RowsF32<R, kBases> x(t, tap);
     const float* w = t.w + t.w_offsets[tap];
     const std::size_t depth = t.depth;
     for (std::size_t k = 0; k < depth; ++k, w += step, x.next()) {
@@ -94,10 +99,11 @@ void tile_f32(const TileF32& t) {
       }
     }
   }
-  if (t.store) return store_tile_f32<Arch, R, kCols>(*t.store, c);
+  if (t.store && store_tile_f32<Arch, R, kCols>(*t.store, c)) return;
   each_register<R, kCols>([&](int r, int j) __attribute__((always_inline)) {
     c[r][j].store_aligned(t.acc + r * t.acc_stride + j * kWidth);
   });
+  if (t.store) store_memory_f32<Arch>(*t.store, t.acc, t.acc_stride, R);
 }
 
 // The tile shapes a target has: 24 (AVX-512) or 12 (AVX2) accumulators hide the FMA latency and
@@ -131,7 +137,7 @@ struct TileShapes {
   };
   template <bool kEven, int P, int R>
   static constexpr void fill(Table& t) {
-    t.at[P - 1][R - 1] = &tile_f32<Arch, R, P, kEven>;
+    t.at[P - 1][R - 1] = &tile_f32<Arch, R, P, (kEven && R > 6)>;
     if constexpr (R < static_cast<int>(max_rows(P)))
       fill<kEven, P, R + 1>(t);
     else if constexpr (P < static_cast<int>(kMaxPanels))

@@ -119,4 +119,51 @@ struct VectorIo<xsimd::batch<float, xsimd::avx512bw>> {
 };
 #endif
 
+// The lanes of a vector of floats that count, for several loads and stores: all of them, ...
+template <class F>
+struct AllLanes {
+  AllLanes() = default;
+  [[gnu::always_inline]] explicit AllLanes(std::size_t) {}
+  [[gnu::always_inline]] F load(const float* p) const { return F::load_unaligned(p); }
+  [[gnu::always_inline]] void store(float* p, F v) const { v.store_unaligned(p); }
+};
+// ... or all or none of them, ...
+template <class F>
+struct AllOrNoLanes {
+  bool all;
+  AllOrNoLanes() = default;
+  [[gnu::always_inline]] explicit AllOrNoLanes(std::size_t count) : all(count != 0) {}
+  [[gnu::always_inline]] F load(const float* p) const {
+    return all ? F::load_unaligned(p) : F(0.0f);
+  }
+  [[gnu::always_inline]] void store(float* p, F v) const {
+    if (all) v.store_unaligned(p);
+  }
+};
+// ... or the first `count`, more than there are meaning all. The others are 0 after a load.
+template <class F>
+struct SomeLanes;
+template <>
+struct SomeLanes<Avx2::f32> {
+  using F = Avx2::f32;
+  __m256i mask;
+  SomeLanes() = default;
+  [[gnu::always_inline]] explicit SomeLanes(std::size_t count)
+      : mask(VectorIo<F>::lane_mask(count < F::size ? count : F::size)) {}
+  [[gnu::always_inline]] F load(const float* p) const { return _mm256_maskload_ps(p, mask); }
+  [[gnu::always_inline]] void store(float* p, F v) const { _mm256_maskstore_ps(p, mask, v); }
+};
+#ifdef __AVX512F__
+template <>
+struct SomeLanes<Avx512::f32> {
+  using F = Avx512::f32;
+  __mmask16 mask;
+  SomeLanes() = default;
+  [[gnu::always_inline]] explicit SomeLanes(std::size_t count)
+      : mask(VectorIo<F>::lane_mask(count)) {}
+  [[gnu::always_inline]] F load(const float* p) const { return _mm512_maskz_loadu_ps(mask, p); }
+  [[gnu::always_inline]] void store(float* p, F v) const { _mm512_mask_storeu_ps(p, mask, v); }
+};
+#endif
+
 }  // namespace fold8::kernels::simd
