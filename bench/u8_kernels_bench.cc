@@ -76,7 +76,8 @@ constexpr Layer kLayers[] = {
     {"5x5_120@12x80", 120, 12, 80, 5, 1, 1},    {"5x5_256@14", 256, 14, 14, 5, 1, 1},
     {"5x5_960@7", 960, 7, 7, 5, 1, 1},          {"3x3s21_48@24x160", 48, 24, 160, 3, 2, 1},
     {"3x3s21_56@24x160", 56, 24, 160, 3, 2, 1}, {"3x3_8@24x80", 8, 24, 80, 3, 1, 1},
-    {"5x5s12_72@48x40", 72, 48, 40, 5, 1, 2},
+    {"5x5s12_72@48x40", 72, 48, 40, 5, 1, 2},   {"5x5_200@2x96", 200, 2, 96, 5, 1, 1},
+    {"5x5_88@3x96", 88, 3, 96, 5, 1, 1},        {"5x5s21_104@3x96", 104, 3, 96, 5, 2, 1},
 };
 
 ConvShape shape_of(const Layer& l) {
@@ -168,6 +169,9 @@ void depthwise(const kernels::KernelTable& k, const Layer& l, int rounds) {
   entries.push_back({"dnnl_int8", onednn_conv(s)});
   entries.push_back({"dnnl_f32", [&] { peer.run(); }});
 #endif
+  if (getenv("ONE")) {
+    entries = {entries[(size_t)atoi(getenv("ONE"))]};
+  }  // DBG
   race(entries, rounds);
   const double gmacs =
       static_cast<double>(kernels::conv_rows(s) * kernels::conv_taps(s) * l.channels) * 1e-9;

@@ -97,10 +97,24 @@ FOLD8_INLINE V16<Arch> combine(V16<Arch> p, V16<Arch> q, int n) {
   return p;
 }
 
+// Codes of a quantized map with an f32 operand (the gate of a squeeze-excitation block), to codes.
+// Everything by value: stores of bytes cannot touch it.
+template <class Arch, BinaryKind kind, class Second>
+FOLD8_INLINE void codes_with(const std::uint8_t* a, I16<Arch> zero, V16<Arch> scale,
+                             RoundQuotient<Arch> codes, std::uint8_t* q, std::size_t n,
+                             Second&& second) {
+  for_steps<Arch>(n, [&](std::size_t j, auto m) FOLD8_INLINE_LAMBDA {
+    const V16<Arch> p = Lanes<V16<Arch>>::to_float(load_u8<Arch>(a + j, m) - zero) * scale;
+    store_u8_saturated<Arch>(q + j, m,
+                             codes.unclamped(combine<kind, Arch>(p, second(j, m), count(m))));
+  });
+}
+
 // b: `period` values repeated along a.
 template <class Arch, BinaryKind kind>
 void binary_repeated(const BinaryArgs& args, const Broadcast& plan, std::size_t period) {
   using V = V16<Arch>;
+  constexpr bool kGate = kind == BinaryKind::mul;
   const StoreF32U8<Arch> write(args.y, args.q, args.q_scale, args.q_zero_point);
   const I16<Arch> zero(args.a.zero_point);
   const V scale(args.a.scale);
@@ -113,6 +127,11 @@ void binary_repeated(const BinaryArgs& args, const Broadcast& plan, std::size_t 
           return b.f32 != nullptr ? b.f32[k] : static_cast<float>(b.u8[k] - b.zero_point) * b.scale;
         });
         gate.start(at % period);
+        if (kGate && args.a.u8 != nullptr && args.y == nullptr &&
+            args.activation == Activation::none)
+          return codes_with<Arch, kind>(args.a.u8 + a_at, zero, scale, write.codes, args.q + at, n,
+                                        [&](std::size_t, auto)
+                                            FOLD8_INLINE_LAMBDA { return gate.next(); });
         const auto run = [&](auto&& a) FOLD8_INLINE_LAMBDA {
           for_steps<Arch>(n, [&](std::size_t j, auto m) FOLD8_INLINE_LAMBDA {
             const V t = combine<kind, Arch>(a(j, m), gate.next(), count(m));
@@ -135,6 +154,7 @@ inline void binary_run(const BinaryArgs& args, const Broadcast& plan) {
   if (repeats<Arch>(plan, merged))
     return binary_repeated<Arch, kind>(args, merged, plan.shape[plan.rank - 1]);
   const std::ptrdiff_t sa = plan.a_stride[plan.rank - 1], sb = plan.b_stride[plan.rank - 1];
+  constexpr bool kGate = kind == BinaryKind::mul;
   const bool plain = args.a.f32 != nullptr && args.b.f32 != nullptr &&
                      args.activation == Activation::none && args.q == nullptr && sa + sb <= 2 &&
                      sa >= 0 && sa <= 1 && sb >= 0;
@@ -156,16 +176,11 @@ inline void binary_run(const BinaryArgs& args, const Broadcast& plan) {
           for_steps<Arch>(n, [&](std::size_t j, auto m) {
             store<Arch>(y + j, m, combine<kind, Arch>(load<Arch>(a + j, m), q, count(m)));
           });
-        } else if (args.a.u8 != nullptr && args.b.f32 != nullptr && sa == 1 && sb == 1 &&
-                   args.y == nullptr) {
-          // A quantized map times the f32 gate of a squeeze-excitation block.
-          const std::uint8_t* codes = args.a.u8 + a_at;
-          for_steps<Arch>(n, [&](std::size_t j, auto m) {
-            const V16<Arch> p =
-                Lanes<V16<Arch>>::to_float(load_u8<Arch>(codes + j, m) - zero) * scale;
-            const V16<Arch> t = combine<kind, Arch>(p, load<Arch>(b + j, m), count(m));
-            write(at + j, m, finish<Arch>(args.activation, args.act_a, args.act_b, t));
-          });
+        } else if (kGate && args.a.u8 != nullptr && args.b.f32 != nullptr && sa == 1 && sb == 1 &&
+                   args.y == nullptr && args.activation == Activation::none) {
+          codes_with<Arch, kind>(args.a.u8 + a_at, zero, scale, write.codes, args.q + at, n,
+                                 [&](std::size_t j, auto m)
+                                     FOLD8_INLINE_LAMBDA { return load<Arch>(b + j, m); });
         } else {
           for_steps<Arch>(n, [&](std::size_t j, auto m) {
             const auto step = static_cast<std::ptrdiff_t>(j);

@@ -5,7 +5,7 @@
 // interleaved into "entries": one dword per input pixel and channel holds the pixel in several rows
 // ("a piece": four bytes or two 16-bit numbers). A dot product of dwords then adds all rows of a
 // tap. Where the kernel moves by one row, two lines of outputs share the entries: rows i .. i + kh,
-// the second line's weights moved down by one.
+// the second line's weights moved down by one. Pieces of nothing but padding are left out.
 #pragma once
 
 #include <cstddef>
@@ -28,6 +28,12 @@ struct StripPlan {
   std::size_t pixels;        // outputs of a strip, at most
   std::size_t weight_bytes;  // of 16 channels
 };
+
+// The vector of weights of a piece, tap and line.
+[[gnu::always_inline]] static inline std::size_t strip_weight_at(const StripPlan& p, int piece,
+                                                                 int tap, int line) {
+  return static_cast<std::size_t>((piece * p.taps + tap) * p.lines + line);
+}
 
 // From piece to piece of the entries.
 constexpr std::size_t strip_piece_bytes(int pieces) {
@@ -57,9 +63,12 @@ StripPlan strip_plan(const ConvShape& s) {
 struct StripGroup {
   const std::uint8_t* entries;  // of the first tap of the first output
   std::size_t output, tap;      // bytes from output to output, tap to tap
-  const std::uint8_t* weights;  // [taps][pieces][lines] vectors
+  std::size_t piece;            // bytes from piece to piece
+  const std::uint8_t* weights;  // [all_pieces][taps][lines] vectors
   const std::uint8_t* init;     // [channels] int32
-  int taps, pieces, lines;
+  const std::uint8_t* zero;     // an entry of padding
+  int taps, lines;
+  int first_piece, pieces, all_pieces;  // the others are padding
   std::size_t pixels;
   std::size_t m, line_rows;  // output row of pixel 0, and from line to line
   std::size_t sample, channel, width;

@@ -1,5 +1,5 @@
 // The AVX2 engine of depthwise_strip_simd.h: 8 channels of one output a vector, pieces of two rows
-// as 16-bit numbers with the zero point taken off. Include only from depthwise_strip_simd.h.
+// as 16-bit numbers. Include only from depthwise_strip_simd.h.
 #pragma once
 
 #include "runtime/kernels/arch.h"
@@ -12,7 +12,7 @@ struct StripAvx2 {
   static constexpr int kPieceRows = 2;
   static constexpr std::size_t kLanes = 8;
   static constexpr int kKeptWeights = 0;
-  static constexpr int kPieces3 = 2, kPieces5 = 3;  // of kernels 3 and 5 high
+  static constexpr int kPieces3 = 0;
   using Vector = __m256i;
 
   static Vector load(const void* p) {
@@ -38,28 +38,32 @@ struct StripAvx2 {
   static void set_weights(const StripPlan& p, const std::int8_t* packed, int packed_pieces, int tap,
                           std::uint8_t* to) {
     for (int h = 0; h < 2; ++h) {
-      __m256i* out =
-          reinterpret_cast<__m256i*>(to + static_cast<std::size_t>(h) * p.weight_bytes / 2) +
-          tap * p.pieces * p.lines;
+      __m256i* from =
+          reinterpret_cast<__m256i*>(to + static_cast<std::size_t>(h) * p.weight_bytes / 2);
       Vector above = _mm256_setzero_si256();
       for (int i = 0; i < p.pieces; i += 2) {
         const Vector w =
             i / 2 < packed_pieces ? load(packed + 32 * i + 32 * h) : _mm256_setzero_si256();
         const Vector moved = _mm256_or_si256(_mm256_slli_epi32(w, 8), _mm256_srli_epi32(above, 24));
         for (int half = 0; half < 2 && i + half < p.pieces; ++half) {
-          _mm256_store_si256(out++, widened(w, half));
-          if (p.lines > 1) _mm256_store_si256(out++, widened(moved, half));
+          __m256i* out = from + strip_weight_at(p, i + half, tap, 0);
+          _mm256_store_si256(out, widened(w, half));
+          if (p.lines > 1) _mm256_store_si256(out + 1, widened(moved, half));
         }
         above = w;
       }
     }
   }
-  static void set_init(std::int32_t, const std::int32_t*, std::uint8_t* to) {
-    std::memset(to, 0, 64);
+  static void set_init(std::int32_t x_zero_point, const std::int32_t* sums, std::uint8_t* to) {
+    for (int h = 0; h < 2; ++h)
+      _mm256_store_si256(reinterpret_cast<__m256i*>(to) + h,
+                         _mm256_mullo_epi32(_mm256_set1_epi32(-x_zero_point), load(sums + 8 * h)));
   }
 
-  static void fill_padding(std::int32_t, std::size_t vectors, std::uint8_t* to) {
-    std::memset(to, 0, vectors * 64);
+  static void fill_padding(std::int32_t x_zero_point, std::size_t vectors, std::uint8_t* to) {
+    const __m256i v = _mm256_set1_epi16(static_cast<std::int16_t>(x_zero_point));
+    for (__m256i* out = reinterpret_cast<__m256i*>(to); vectors > 0; --vectors, out += 2)
+      _mm256_store_si256(out, v), _mm256_store_si256(out + 1, v);
   }
 
   // 16 bytes of which `width` count; the others may be anything.
@@ -71,7 +75,7 @@ struct StripAvx2 {
     return _mm_load_si128(reinterpret_cast<const __m128i*>(bytes));
   }
   template <bool kCareful>
-  static void fill_runs(const StripRows& s, std::size_t to_step, std::uint8_t* to, __m256i zero) {
+  static void fill_runs(const StripRows& s, std::size_t to_step, std::uint8_t* to) {
     const std::uint8_t *a = s.from[0], *b = s.from[1];
     const std::size_t a_step = s.step[0], b_step = s.step[1], width = s.width;
     for (std::size_t n = s.count; n > 0; --n, to += to_step, a += a_step, b += b_step)
@@ -79,15 +83,11 @@ struct StripAvx2 {
         const __m128i v = load_bytes<kCareful>(a + c, width - c),
                       u = load_bytes<kCareful>(b + c, width - c);
         __m256i* out = reinterpret_cast<__m256i*>(to + 4 * c);
-        _mm256_store_si256(out,
-                           _mm256_sub_epi16(_mm256_cvtepu8_epi16(_mm_unpacklo_epi8(v, u)), zero));
-        _mm256_store_si256(out + 1,
-                           _mm256_sub_epi16(_mm256_cvtepu8_epi16(_mm_unpackhi_epi8(v, u)), zero));
+        _mm256_store_si256(out, _mm256_cvtepu8_epi16(_mm_unpacklo_epi8(v, u)));
+        _mm256_store_si256(out + 1, _mm256_cvtepu8_epi16(_mm_unpackhi_epi8(v, u)));
       }
   }
-  static void fill(const StripRows& s, int, std::size_t to_step, std::uint8_t* to,
-                   std::int32_t x_zero_point) {
-    const __m256i zero = _mm256_set1_epi16(static_cast<std::int16_t>(x_zero_point));
+  static void fill(const StripRows& s, int, std::size_t to_step, std::uint8_t* to) {
     // Whole vectors may reach beyond the last run, but not beyond x. (Rows of padding are long.)
     const std::size_t slack = (16 - s.width % 16) % 16;
     bool careful = false;
@@ -95,15 +95,15 @@ struct StripAvx2 {
       careful = careful || (s.step[r] != 0 && static_cast<std::size_t>(s.end - s.from[r]) <
                                                   (s.count - 1) * s.step[r] + s.width + slack);
     if (careful)
-      fill_runs<true>(s, to_step, to, zero);
+      fill_runs<true>(s, to_step, to);
     else
-      fill_runs<false>(s, to_step, to, zero);
+      fill_runs<false>(s, to_step, to);
   }
 
   struct Short {
-    __m256 multiplier, offset, a, b, divisor, inverse;
-    __m256i zero_point;
-    __m128i lo, hi;
+    static constexpr bool kTwice = true;  // an output may be computed again
+    __m256 multiplier, offset, a, b, divisor, scale, shift;
+    __m256i zero_point, lo, hi;
     std::uint8_t* y;
     std::size_t y_stride, width;
 
@@ -113,12 +113,12 @@ struct StripAvx2 {
       using Io = VectorIo<Avx2::f32>;
       multiplier = Io::load(e.multiplier + channel, count);
       offset = e.offset ? Io::load(e.offset + channel, count) : Avx2::f32(0.0f);
-      hi = _mm_set1_epi8(static_cast<char>(s.hi));
+      hi = _mm256_set1_epi8(static_cast<char>(s.hi));
       a = _mm256_set1_ps(e.a), b = _mm256_set1_ps(e.b);
       divisor = _mm256_set1_ps(e.y_divisor);
-      inverse = _mm256_set1_ps(s.inverse);
+      scale = _mm256_set1_ps(s.scale), shift = _mm256_set1_ps(s.shift);
       zero_point = _mm256_set1_epi16(static_cast<std::int16_t>(e.y_zero_point));
-      lo = _mm_set1_epi8(static_cast<char>(s.lo));
+      lo = _mm256_set1_epi8(static_cast<char>(s.lo));
       y = static_cast<std::uint8_t*>(e.y) + channel;
       y_stride = e.y_stride;
     }
@@ -131,30 +131,36 @@ struct StripAvx2 {
 #pragma GCC unroll 4
       for (int i = 0; i < kPixels; ++i) q[i] = _mm256_cvtps_epi32(scaled(acc[i]));
     }
-    // As in depthwise_strip_vnni.h.
+    [[gnu::always_inline]] __m256 swish(__m256i acc) const {
+      const __m256 r = scaled(acc);
+      // The gate is finite: its bits are ordered as it is, but for the sign.
+      const __m256i gate = _mm256_castps_si256(_mm256_fmadd_ps(a, r, b)),
+                    most = _mm256_castps_si256(_mm256_set1_ps(1.0f));
+      return _mm256_mul_ps(r, _mm256_castsi256_ps(_mm256_min_epi32(
+                                  _mm256_max_epi32(gate, _mm256_setzero_si256()), most)));
+    }
+    // Codes in the upper halves. Where true quotients decide, too.
     template <int kPixels>
-    [[gnu::always_inline]] void swished(const __m256i (&acc)[kPixels], __m256i (&q)[4]) const {
-      __m256 r[kPixels], t[kPixels], close = _mm256_setzero_ps();
-      const __m256 most = _mm256_set1_ps(kStripMost), one = _mm256_set1_ps(1.0f);
-      const __m256 sign = _mm256_castsi256_ps(_mm256_set1_epi32(0x7fffffff));
+    [[gnu::always_inline]] void swished(const __m256i (&acc)[kPixels], __m256i (&g)[4]) const {
+      __m256i least = _mm256_set1_epi32(-1);
 #pragma GCC unroll 4
       for (int i = 0; i < kPixels; ++i) {
-        r[i] = scaled(acc[i]);
-        const __m256 h =
-            _mm256_min_ps(_mm256_max_ps(_mm256_fmadd_ps(a, r[i], b), _mm256_setzero_ps()), one);
-        r[i] = _mm256_mul_ps(r[i], h);
-        t[i] = _mm256_min_ps(_mm256_mul_ps(r[i], inverse), most);
-        const __m256 off = _mm256_and_ps(
-            sign, _mm256_sub_ps(
-                      t[i], _mm256_round_ps(t[i], _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)));
-        close = _mm256_or_ps(close, _mm256_cmp_ps(off, _mm256_set1_ps(kStripClose), _CMP_GT_OQ));
+        g[i] = _mm256_cvtps_epi32(_mm256_fmadd_ps(swish(acc[i]), scale, shift));
+        least = _mm256_min_epu16(least, g[i]);
       }
-      if (__builtin_expect(_mm256_movemask_ps(close) != 0, 0)) {
-#pragma GCC unroll 4
-        for (int i = 0; i < kPixels; ++i) t[i] = _mm256_min_ps(_mm256_div_ps(r[i], divisor), most);
+      const __m256i close = _mm256_set1_epi32(kStripClose - 1),
+                    low = _mm256_blend_epi16(least, _mm256_set1_epi32(-1), 0xaa);
+      if (__builtin_expect(
+              _mm256_movemask_epi8(_mm256_cmpeq_epi16(_mm256_min_epu16(low, close), low)) != 0,
+              0)) {
+        const __m256 most = _mm256_set1_ps(1024.0f);
+        const __m256i zero = _mm256_cvtepi16_epi32(_mm256_castsi256_si128(zero_point));
+        for (int i = 0; i < kPixels; ++i) {
+          const __m256 quotient = _mm256_min_ps(_mm256_div_ps(swish(acc[i]), divisor), most);
+          const __m256i code = _mm256_add_epi32(zero, _mm256_cvtps_epi32(quotient));
+          g[i] = _mm256_slli_epi32(_mm256_max_epi32(code, _mm256_set1_epi32(-1)), 16);
+        }
       }
-#pragma GCC unroll 4
-      for (int i = 0; i < kPixels; ++i) q[i] = _mm256_cvtps_epi32(t[i]);
     }
 
     using Cursor = std::uint8_t*;
@@ -169,25 +175,38 @@ struct StripAvx2 {
         clipped<kPixels>(acc, q);
 #pragma GCC unroll 4
       for (int i = kPixels; i < 4; ++i) q[i] = q[kPixels - 1];
-      const __m256i low = _mm256_adds_epi16(_mm256_packs_epi32(q[0], q[1]), zero_point);
-      const __m256i high =
-          kPixels <= 2 ? low : _mm256_adds_epi16(_mm256_packs_epi32(q[2], q[3]), zero_point);
+      const auto words = [&](int i) __attribute__((always_inline)) {
+        if constexpr (kSwish)  // pixels i and i + 1 in turns
+          return _mm256_blend_epi16(_mm256_srli_epi32(q[i], 16), q[i + 1], 0xaa);
+        return _mm256_adds_epi16(_mm256_packs_epi32(q[i], q[i + 1]), zero_point);
+      };
+      const __m256i low = words(0), high = kPixels <= 2 ? low : words(2);
       // Pixels 0 1 2 3, channels 0..3 in the low half and 4..7 in the high one.
-      const __m256i bytes = _mm256_packus_epi16(low, high);
-      const auto clamp = [&](__m128i v) { return _mm_min_epu8(_mm_max_epu8(v, lo), hi); };
-      const __m128i part0 = clamp(_mm256_castsi256_si128(bytes)),
-                    part1 = clamp(_mm256_extracti128_si256(bytes, 1));
-      const __m128i pair[2] = {_mm_unpacklo_epi32(part0, part1), _mm_unpackhi_epi32(part0, part1)};
+      __m256i bytes = _mm256_packus_epi16(low, high);
+      if constexpr (kSwish)
+        bytes =
+            _mm256_shuffle_epi8(bytes, _mm256_broadcastsi128_si256(_mm_setr_epi8(
+                                           0, 2, 4, 6, 1, 3, 5, 7, 8, 10, 12, 14, 9, 11, 13, 15)));
+      else
+        bytes = _mm256_min_epu8(_mm256_max_epu8(bytes, lo), hi);
+      bytes = _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+      if (width < 8) return narrow<kPixels>(to, bytes);
+      const __m128d pair[2] = {_mm_castsi128_pd(_mm256_castsi256_si128(bytes)),
+                               _mm_castsi128_pd(_mm256_extracti128_si256(bytes, 1))};
 #pragma GCC unroll 4
       for (int i = 0; i < kPixels; ++i, to += y_stride) {
-        const __m128i v = i % 2 == 0 ? pair[i / 2] : _mm_unpackhi_epi64(pair[i / 2], pair[i / 2]);
-        if (width >= 8) {
-          _mm_storel_epi64(reinterpret_cast<__m128i*>(to), v);
-          continue;
-        }
-        const std::uint64_t codes = static_cast<std::uint64_t>(_mm_cvtsi128_si64(v));
-        for (std::size_t c = 0; c < width; ++c) to[c] = static_cast<std::uint8_t>(codes >> (8 * c));
+        if (i % 2 == 0)
+          _mm_storel_pd(reinterpret_cast<double*>(to), pair[i / 2]);
+        else
+          _mm_storeh_pd(reinterpret_cast<double*>(to), pair[i / 2]);
       }
+    }
+    template <int kPixels>
+    [[gnu::noinline]] void narrow(Cursor to, __m256i bytes) const {
+      alignas(32) std::uint8_t codes[32];
+      _mm256_store_si256(reinterpret_cast<__m256i*>(codes), bytes);
+      for (int i = 0; i < kPixels; ++i, to += y_stride)
+        for (std::size_t c = 0; c < width; ++c) to[c] = codes[static_cast<std::size_t>(8 * i) + c];
     }
   };
 };

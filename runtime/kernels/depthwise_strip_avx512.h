@@ -1,5 +1,5 @@
 // The AVX-512 engine of depthwise_strip_simd.h, for CPUs without VNNI: 16 channels of one output a
-// vector, pieces of two rows as 16-bit numbers with the zero point taken off. Include only from
+// vector, pieces of two rows as 16-bit numbers. Include only from
 // depthwise_strip_simd.h.
 #pragma once
 
@@ -13,7 +13,7 @@ struct StripAvx512 {
   static constexpr int kPieceRows = 2;
   static constexpr std::size_t kLanes = 16;
   static constexpr int kKeptWeights = 12;
-  static constexpr int kPieces3 = 2, kPieces5 = 3;  // of kernels 3 and 5 high
+  static constexpr int kPieces3 = 2;
   using Vector = __m512i;
   using Short = typename StripVnni<Arch>::Short;
 
@@ -36,33 +36,29 @@ struct StripAvx512 {
   // The weights of one tap: packed[i] holds kernel rows 4 i .. 4 i + 3.
   static void set_weights(const StripPlan& p, const std::int8_t* packed, int packed_pieces, int tap,
                           std::uint8_t* to) {
-    to += static_cast<std::size_t>(tap * p.pieces * p.lines) * 64;
     Vector above = _mm512_setzero_si512();
     for (int i = 0; i < p.pieces; i += 2) {
       const Vector w = i / 2 < packed_pieces ? load(packed + 32 * i) : _mm512_setzero_si512();
       const Vector moved = _mm512_or_si512(_mm512_slli_epi32(w, 8), _mm512_srli_epi32(above, 24));
       for (int half = 0; half < 2 && i + half < p.pieces; ++half) {
-        _mm512_store_si512(to, widened(w, half));
-        to += 64;
-        if (p.lines == 1) continue;
-        _mm512_store_si512(to, widened(moved, half));
-        to += 64;
+        std::uint8_t* out = to + strip_weight_at(p, i + half, tap, 0) * 64;
+        _mm512_store_si512(out, widened(w, half));
+        if (p.lines > 1) _mm512_store_si512(out + 64, widened(moved, half));
       }
       above = w;
     }
   }
-  static void set_init(std::int32_t, const std::int32_t*, std::uint8_t* to) {
-    _mm512_store_si512(to, _mm512_setzero_si512());
+  static void set_init(std::int32_t x_zero_point, const std::int32_t* sums, std::uint8_t* to) {
+    StripVnni<Arch>::set_init(x_zero_point, sums, to);
   }
 
-  static void fill_padding(std::int32_t, std::size_t vectors, std::uint8_t* to) {
-    for (; vectors > 0; --vectors, to += 64) _mm512_store_si512(to, _mm512_setzero_si512());
+  static void fill_padding(std::int32_t x_zero_point, std::size_t vectors, std::uint8_t* to) {
+    const Vector v = _mm512_set1_epi16(static_cast<std::int16_t>(x_zero_point));
+    for (; vectors > 0; --vectors, to += 64) _mm512_store_si512(to, v);
   }
 
-  static void fill(const StripRows& source, int, std::size_t to_step, std::uint8_t* to,
-                   std::int32_t x_zero_point) {
+  static void fill(const StripRows& source, int, std::size_t to_step, std::uint8_t* to) {
     StripRows s = source;  // a copy that stores through `to` cannot touch
-    const Vector zero = _mm512_set1_epi16(static_cast<std::int16_t>(x_zero_point));
     for (; s.count > 0; --s.count, to += to_step) {
       for (std::size_t c = 0; c < s.width; c += 16) {
         const __mmask16 lanes =
@@ -70,7 +66,7 @@ struct StripAvx512 {
         const __m128i v = _mm_maskz_loadu_epi8(lanes, s.from[0] + c),
                       u = _mm_maskz_loadu_epi8(lanes, s.from[1] + c);
         const __m256i both = _mm256_set_m128i(_mm_unpackhi_epi8(v, u), _mm_unpacklo_epi8(v, u));
-        _mm512_store_si512(to + 4 * c, _mm512_sub_epi16(_mm512_cvtepu8_epi16(both), zero));
+        _mm512_store_si512(to + 4 * c, _mm512_cvtepu8_epi16(both));
       }
       s.from[0] += s.step[0];
       s.from[1] += s.step[1];

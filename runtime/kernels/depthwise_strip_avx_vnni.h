@@ -12,7 +12,7 @@ struct StripAvxVnni {
   static constexpr int kPieceRows = 4;
   static constexpr std::size_t kLanes = 8;
   static constexpr int kKeptWeights = 0;
-  static constexpr int kPieces3 = 1, kPieces5 = 2;  // of kernels 3 and 5 high
+  static constexpr int kPieces3 = 0;
   using Vector = __m256i;
   using Short = typename StripAvx2<Arch>::Short;
 
@@ -24,17 +24,15 @@ struct StripAvxVnni {
   static void set_weights(const StripPlan& p, const std::int8_t* packed, int packed_pieces, int tap,
                           std::uint8_t* to) {
     for (int h = 0; h < 2; ++h) {
-      std::uint8_t* out = to + static_cast<std::size_t>(h) * p.weight_bytes / 2 +
-                          static_cast<std::size_t>(tap * p.pieces * p.lines) * 32;
       Vector above = _mm256_setzero_si256();
       for (int i = 0; i < p.pieces; ++i) {
         const Vector w =
             i < packed_pieces ? load(packed + 64 * i + 32 * h) : _mm256_setzero_si256();
+        std::uint8_t* out = to + static_cast<std::size_t>(h) * p.weight_bytes / 2 +
+                            strip_weight_at(p, i, tap, 0) * 32;
         store(out, w);
-        out += 32;
-        if (p.lines == 1) continue;
-        store(out, _mm256_or_si256(_mm256_slli_epi32(w, 8), _mm256_srli_epi32(above, 24)));
-        out += 32;
+        if (p.lines > 1)
+          store(out + 32, _mm256_or_si256(_mm256_slli_epi32(w, 8), _mm256_srli_epi32(above, 24)));
         above = w;
       }
     }
@@ -78,8 +76,7 @@ struct StripAvxVnni {
     if (rows == 2) return fill_runs<2, kCareful>(s, to_step, to);
     fill_runs<1, kCareful>(s, to_step, to);
   }
-  static void fill(const StripRows& s, int rows, std::size_t to_step, std::uint8_t* to,
-                   std::int32_t) {
+  static void fill(const StripRows& s, int rows, std::size_t to_step, std::uint8_t* to) {
     // Whole vectors may reach beyond the last run, but not beyond x. (Rows of padding are long.)
     const std::size_t slack = (16 - s.width % 16) % 16;
     bool careful = false;

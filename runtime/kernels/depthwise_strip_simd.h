@@ -8,6 +8,7 @@
 #include "runtime/kernels/depthwise_strip_vnni.h"
 #include "runtime/kernels/epilogue_shift.h"
 #include "runtime/kernels/epilogue_simd.h"
+#include "runtime/kernels/window_simd.h"
 
 namespace fold8::kernels::simd {
 
@@ -40,6 +41,7 @@ namespace strip_detail {
 template <class Arch>
 struct Sums {
   using Engine = typename StripEngineOf<Arch>::type;
+  static constexpr bool kTwice = false;  // a residual may lie where the result goes
   const Epilogue& e;
   std::size_t channel, width;
   float row_scale[4];
@@ -74,7 +76,8 @@ struct StripWeights {
 
   // A group of two lines may be asked for the first alone.
   explicit StripWeights(const StripGroup& g)
-      : from(g.weights), step(static_cast<std::size_t>(kLines == 2 ? 2 : g.lines) * kBytes) {
+      : step(static_cast<std::size_t>(kLines == 2 ? 2 : g.lines) * kBytes) {
+    from = g.weights + static_cast<std::size_t>(g.first_piece * g.taps) * step;
     if constexpr (kKept) {
 #pragma GCC unroll 16
       for (int i = 0; i < kCount; ++i)
@@ -93,8 +96,8 @@ struct StripWeights {
 template <class Engine, int kTaps, int kPieces, int kLines, bool kSwish, int kPixels, class Finish>
 [[gnu::always_inline]] inline void turn(const StripGroup& g,
                                         const StripWeights<Engine, kTaps, kPieces, kLines>& w,
-                                        const typename Engine::Vector& init, const Finish& finish,
-                                        const std::uint8_t* from,
+                                        const typename Engine::Vector (&init)[kLines],
+                                        const Finish& finish, const std::uint8_t* from,
                                         const typename Finish::Cursor (&to)[kLines]) {
   typename Engine::Vector acc[kLines][kPixels];
   const std::uint8_t* column[kPixels];
@@ -104,21 +107,20 @@ template <class Engine, int kTaps, int kPieces, int kLines, bool kSwish, int kPi
     column[i] = from + static_cast<std::size_t>(i) * g.output;
     asm("" : "+r"(column[i]));
 #pragma GCC unroll 2
-    for (int l = 0; l < kLines; ++l) acc[l][i] = init;
+    for (int l = 0; l < kLines; ++l) acc[l][i] = init[l];
   }
   const int taps = kTaps ? kTaps : g.taps, pieces = kPieces ? kPieces : g.pieces;
-  const std::size_t piece = strip_piece_bytes(pieces);
+  std::size_t piece = 0;
+#pragma GCC unroll 2
+  for (int p = 0; p < pieces; ++p, piece += g.piece)
 #pragma GCC unroll 5
-  for (int t = 0; t < taps; ++t)
-#pragma GCC unroll 3
-    for (int p = 0; p < pieces; ++p) {
+    for (int t = 0; t < taps; ++t) {
       typename Engine::Vector weights[kLines];
 #pragma GCC unroll 2
-      for (int l = 0; l < kLines; ++l) weights[l] = w.get(t * pieces + p, l);
+      for (int l = 0; l < kLines; ++l) weights[l] = w.get(p * taps + t, l);
 #pragma GCC unroll 4
       for (int i = 0; i < kPixels; ++i) {
-        const auto x = Engine::load(column[i] + static_cast<std::size_t>(t) * g.tap +
-                                    static_cast<std::size_t>(p) * piece);
+        const auto x = Engine::load(column[i] + piece + static_cast<std::size_t>(t) * g.tap);
 #pragma GCC unroll 2
         for (int l = 0; l < kLines; ++l) acc[l][i] = Engine::dot(acc[l][i], x, weights[l]);
       }
@@ -127,34 +129,54 @@ template <class Engine, int kTaps, int kPieces, int kLines, bool kSwish, int kPi
   for (int l = 0; l < kLines; ++l) finish.template finish<kSwish, kPixels>(to[l], acc[l]);
 }
 
+// The sums of a line begin with what takes the zero point off the pieces that are not left out.
+template <class Engine>
+typename Engine::Vector start_of(const StripGroup& g, int line) {
+  constexpr std::size_t kBytes = Engine::kLanes * 4;
+  auto sum = Engine::load(g.init);
+  const auto zero = Engine::load(g.zero);
+  for (int i = 0; i < g.all_pieces * g.taps; ++i)
+    if (i < g.first_piece * g.taps || i >= (g.first_piece + g.pieces) * g.taps)
+      sum = Engine::dot(
+          sum, zero,
+          Engine::load(g.weights + static_cast<std::size_t>(i * g.lines + line) * kBytes));
+  return sum;
+}
+
 template <class Engine, int kTaps, int kPieces, int kLines, bool kSwish, class Finish>
 [[gnu::noinline]] void group(const StripGroup& all, const StripEpilogue& epilogue) {
   const StripGroup g = all;  // a copy that stores to y cannot touch
   const Finish finish(epilogue, g);
   const StripWeights<Engine, kTaps, kPieces, kLines> w(g);
-  const auto init = Engine::load(g.init);
+  typename Engine::Vector init[kLines];
   typename Finish::Cursor to[kLines];
 #pragma GCC unroll 2
   for (int l = 0; l < kLines; ++l)
+    init[l] = g.pieces == g.all_pieces ? Engine::load(g.init) : start_of<Engine>(g, l),
     to[l] = finish.cursor(g.m + static_cast<std::size_t>(l) * g.line_rows);
   const std::uint8_t* from = g.entries;
-  std::size_t left = g.pixels;
-  for (; left >= 4; left -= 4, from += 4 * g.output) {
-    turn<Engine, kTaps, kPieces, kLines, kSwish, 4>(g, w, init, finish, from, to);
+  const auto move = [&](std::ptrdiff_t pixels) __attribute__((always_inline)) {
+    from += pixels * static_cast<std::ptrdiff_t>(g.output);
 #pragma GCC unroll 2
-    for (int l = 0; l < kLines; ++l) to[l] = finish.next(to[l], 4);
+    for (int l = 0; l < kLines; ++l) to[l] = finish.next(to[l], static_cast<std::size_t>(pixels));
+  };
+  std::size_t left = g.pixels;
+  while (left >= 4) {
+    turn<Engine, kTaps, kPieces, kLines, kSwish, 4>(g, w, init, finish, from, to);
+    left -= 4;
+    move(4);
+    if (Finish::kTwice && left > 0 && left < 4)  // some outputs once more
+      move(static_cast<std::ptrdiff_t>(left) - 4), left = 4;
   }
-  if (left == 3) turn<Engine, kTaps, kPieces, kLines, kSwish, 3>(g, w, init, finish, from, to);
-  if (left == 2) turn<Engine, kTaps, kPieces, kLines, kSwish, 2>(g, w, init, finish, from, to);
-  if (left == 1) turn<Engine, kTaps, kPieces, kLines, kSwish, 1>(g, w, init, finish, from, to);
+  for (; left > 0; --left, move(1))
+    turn<Engine, kTaps, kPieces, kLines, kSwish, 1>(g, w, init, finish, from, to);
 }
 
 template <class Engine, class Finish, bool kSwish, int kLines>
 void group_of(const StripGroup& g, const StripEpilogue& e) {
-  if (g.taps == 3 && g.pieces == Engine::kPieces3)
+  if (g.taps == 3 && (Engine::kPieces3 == 0 || g.pieces == Engine::kPieces3))
     return group<Engine, 3, Engine::kPieces3, kLines, kSwish, Finish>(g, e);
-  if (g.taps == 5 && g.pieces == Engine::kPieces5)
-    return group<Engine, 5, Engine::kPieces5, kLines, kSwish, Finish>(g, e);
+  if (g.taps == 5) return group<Engine, 5, 0, kLines, kSwish, Finish>(g, e);
   group<Engine, 0, 0, kLines, kSwish, Finish>(g, e);
 }
 
@@ -173,6 +195,7 @@ class Layer {
         init_(weights_ + s8_panels(channels_) * plan_.weight_bytes),
         entries_(init_ + s8_panels(channels_) * 64) {
     std::memset(padding_, args.x_zero_point, sizeof(padding_));
+    Engine::fill_padding(args.x_zero_point, 1, zero_);
     prepare();
   }
 
@@ -198,6 +221,18 @@ class Layer {
                             weights_ + i * plan_.weight_bytes);
       Engine::set_init(a_.x_zero_point, sums + 16 * i, init_ + 64 * i);
     }
+  }
+
+  // Pieces [first, end) of a line's rows reach inside the input.
+  struct Pieces {
+    int first, end;
+  };
+  Pieces pieces_inside(std::int64_t y, int rows) const {
+    const std::int64_t top = y * s_.stride[1] - s_.pad_begin[1];
+    const Span k = inside<Arch>(top, rows, s_.dilation[1], s_.in[1]);
+    if (k.size() == 0) return {0, 0};
+    return {static_cast<int>(k.begin) / Engine::kPieceRows,
+            (static_cast<int>(k.end) + Engine::kPieceRows - 1) / Engine::kPieceRows};
   }
 
   // Outputs [o, end) of `count` lines from line y of a sample on.
@@ -228,12 +263,12 @@ class Layer {
                       end = static_cast<std::size_t>(clamped(s_.in[2] - first)),
                       all = static_cast<std::size_t>(inputs), step = pitch(width);
     const int rows = static_cast<int>(s_.kernel[1]) + count - 1;
-    for (int piece = 0; piece < plan_.pieces; ++piece) {
+    const Pieces reached = pieces_inside(y, rows);
+    for (int piece = reached.first; piece < reached.end; ++piece) {
       std::uint8_t* to =
           entries_ + static_cast<std::size_t>(piece) * strip_piece_bytes(plan_.pieces);
       const int row = piece * Engine::kPieceRows;
-      // No such rows: their weights are 0.
-      const std::size_t from = row >= rows || begin >= end ? all : begin;
+      const std::size_t from = begin >= end ? all : begin;
       Engine::fill_padding(a_.x_zero_point, from * step / 64, to);
       if (from == all) continue;
       Engine::fill_padding(a_.x_zero_point, (all - end) * step / 64, to + end * step);
@@ -249,13 +284,13 @@ class Layer {
       const std::size_t bytes = s.width * s.count, whole = bytes / kStripChannels;
       for (std::size_t& each : s.step) each = each == 0 ? 0 : kStripChannels;
       s.width = kStripChannels, s.count = whole;
-      if (whole > 0) Engine::fill(s, rows, 256, to, a_.x_zero_point);
+      if (whole > 0) Engine::fill(s, rows, 256, to);
       s.width = bytes % kStripChannels, s.count = 1;
       if (s.width == 0) return;
       for (int r = 0; r < 4; ++r) s.from[r] += whole * s.step[r];
-      return Engine::fill(s, rows, 256, to + whole * 256, a_.x_zero_point);
+      return Engine::fill(s, rows, 256, to + whole * 256);
     }
-    Engine::fill(s, rows, step, to, a_.x_zero_point);
+    Engine::fill(s, rows, step, to);
   }
 
   StripRows rows_at(std::int64_t sample, std::int64_t y, int row, int rows, std::int64_t pixel,
@@ -283,14 +318,18 @@ class Layer {
     const std::size_t step = pitch(width);
     g.output = static_cast<std::size_t>(s_.stride[2]) * step;
     g.tap = static_cast<std::size_t>(s_.dilation[2]) * step;
-    g.taps = plan_.taps, g.pieces = plan_.pieces, g.lines = plan_.lines;
+    const Pieces reached = pieces_inside(y, static_cast<int>(s_.kernel[1]) + count - 1);
+    g.piece = strip_piece_bytes(plan_.pieces);
+    g.taps = plan_.taps, g.lines = plan_.lines, g.all_pieces = plan_.pieces;
+    g.first_piece = reached.first, g.pieces = reached.end - reached.first;
+    g.zero = zero_;
     g.pixels = static_cast<std::size_t>(pixels);
     g.line_rows = static_cast<std::size_t>(s_.out[2]);
     g.sample = static_cast<std::size_t>(sample);
     g.m = static_cast<std::size_t>((sample * s_.out[1] + y) * s_.out[2] + o);
     for (std::size_t i = 0; i < width; i += Engine::kLanes) {
       const std::size_t channel = c + i, lane = channel % 16;
-      g.entries = entries_ + 4 * i;
+      g.entries = entries_ + static_cast<std::size_t>(g.first_piece) * g.piece + 4 * i;
       g.weights = weights_ + channel / 16 * plan_.weight_bytes +
                   lane / Engine::kLanes * (plan_.weight_bytes / 2);
       g.init = init_ + 4 * channel;
@@ -320,6 +359,7 @@ class Layer {
   const std::size_t channels_;
   std::uint8_t *weights_, *init_, *entries_;
   alignas(64) std::uint8_t padding_[128];
+  alignas(64) std::uint8_t zero_[64];
 };
 
 }  // namespace strip_detail

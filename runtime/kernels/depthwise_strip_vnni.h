@@ -13,7 +13,7 @@ struct StripVnni {
   static constexpr int kPieceRows = 4;
   static constexpr std::size_t kLanes = 16;
   static constexpr int kKeptWeights = 10;
-  static constexpr int kPieces3 = 1, kPieces5 = 2;  // of kernels 3 and 5 high
+  static constexpr int kPieces3 = 1;  // of kernels 3 wide, if registers hold their weights
   using Vector = __m512i;
 
   static Vector load(const void* p) { return _mm512_load_si512(p); }
@@ -23,17 +23,15 @@ struct StripVnni {
   // The weights of one tap: packed[i] holds kernel rows 4 i .. 4 i + 3.
   static void set_weights(const StripPlan& p, const std::int8_t* packed, int packed_pieces, int tap,
                           std::uint8_t* to) {
-    to += static_cast<std::size_t>(tap * p.pieces * p.lines) * 64;
     __m512i above = _mm512_setzero_si512();
     for (int i = 0; i < p.pieces; ++i) {
       const __m512i w =
           i < packed_pieces ? _mm512_load_si512(packed + 64 * i) : _mm512_setzero_si512();
-      _mm512_store_si512(to, w);
-      to += 64;
-      if (p.lines == 1) continue;
-      _mm512_store_si512(to,
-                         _mm512_or_si512(_mm512_slli_epi32(w, 8), _mm512_srli_epi32(above, 24)));
-      to += 64;
+      std::uint8_t* out = to + strip_weight_at(p, i, tap, 0) * 64;
+      _mm512_store_si512(out, w);
+      if (p.lines > 1)
+        _mm512_store_si512(out + 64,
+                           _mm512_or_si512(_mm512_slli_epi32(w, 8), _mm512_srli_epi32(above, 24)));
       above = w;
     }
   }
@@ -84,8 +82,7 @@ struct StripVnni {
     if (groups == 2) return fill_runs<kRows, 2>(s, to_step, to);
     fill_runs<kRows, 1>(s, to_step, to);
   }
-  static void fill(const StripRows& s, int rows, std::size_t to_step, std::uint8_t* to,
-                   std::int32_t) {
+  static void fill(const StripRows& s, int rows, std::size_t to_step, std::uint8_t* to) {
     if (rows >= 4) return fill_rows<4>(s, to_step, to);
     if (rows == 3) return fill_rows<3>(s, to_step, to);
     if (rows == 2) return fill_rows<2>(s, to_step, to);
@@ -93,7 +90,8 @@ struct StripVnni {
   }
 
   struct Short {
-    __m512 multiplier, offset, a, b, divisor, inverse;
+    static constexpr bool kTwice = true;  // an output may be computed again
+    __m512 multiplier, offset, a, b, divisor, scale, shift;
     __m512i zero_point, lo, hi;
     std::uint8_t* y;
     std::size_t y_stride;
@@ -110,7 +108,7 @@ struct StripVnni {
       hi = _mm512_set1_epi8(static_cast<char>(s.hi));
       a = _mm512_set1_ps(e.a), b = _mm512_set1_ps(e.b);
       divisor = _mm512_set1_ps(e.y_divisor);
-      inverse = _mm512_set1_ps(s.inverse);
+      scale = _mm512_set1_ps(s.scale), shift = _mm512_set1_ps(s.shift);
       zero_point = _mm512_set1_epi16(static_cast<std::int16_t>(e.y_zero_point));
       lo = _mm512_set1_epi8(static_cast<char>(s.lo));
       y = static_cast<std::uint8_t*>(e.y) + channel;
@@ -125,30 +123,32 @@ struct StripVnni {
 #pragma GCC unroll 4
       for (int i = 0; i < kPixels; ++i) q[i] = _mm512_cvtps_epi32(scaled(acc[i]));
     }
+    [[gnu::always_inline]] __m512 swish(__m512i acc) const {
+      const __m512 r = scaled(acc);
+      // The gate is finite: its bits are ordered as it is, but for the sign.
+      const __m512i gate = _mm512_castps_si512(_mm512_fmadd_ps(a, r, b)),
+                    most = _mm512_castps_si512(_mm512_set1_ps(1.0f));
+      return _mm512_mul_ps(r, _mm512_castsi512_ps(_mm512_min_epi32(
+                                  _mm512_max_epi32(gate, _mm512_setzero_si512()), most)));
+    }
+    // With the zero point.
     template <int kPixels>
     [[gnu::always_inline]] void swished(const __m512i (&acc)[kPixels], __m512i (&q)[4]) const {
-      __m512 r[kPixels], t[kPixels];
-      __mmask16 close = 0;
-      const __m512 most = _mm512_set1_ps(kStripMost), one = _mm512_set1_ps(1.0f);
-      const __m512i sign = _mm512_set1_epi32(0x7fffffff);
+      __m512i least = _mm512_set1_epi32(-1);
 #pragma GCC unroll 4
       for (int i = 0; i < kPixels; ++i) {
-        r[i] = scaled(acc[i]);
-        const __m512 h =
-            _mm512_min_ps(_mm512_max_ps(_mm512_fmadd_ps(a, r[i], b), _mm512_setzero_ps()), one);
-        r[i] = _mm512_mul_ps(r[i], h);
-        t[i] = _mm512_min_ps(_mm512_mul_ps(r[i], inverse), most);
-        const __m512i distance =
-            _mm512_and_si512(sign, _mm512_castps_si512(_mm512_reduce_ps(t[i], 0)));
-        close |= _mm512_cmp_ps_mask(_mm512_castsi512_ps(distance), _mm512_set1_ps(kStripClose),
-                                    _CMP_GT_OQ);
+        const __m512i g = _mm512_cvtps_epi32(_mm512_fmadd_ps(swish(acc[i]), scale, shift));
+        least = _mm512_min_epu16(least, g);
+        q[i] = _mm512_srai_epi32(g, 16);
       }
-      if (__builtin_expect(close != 0, 0)) {
-#pragma GCC unroll 4
-        for (int i = 0; i < kPixels; ++i) t[i] = _mm512_min_ps(_mm512_div_ps(r[i], divisor), most);
+      const __m512i close = _mm512_set1_epi32(kStripClose);
+      if (__builtin_expect(_mm512_cmplt_epu16_mask(least, close) != 0, 0)) {
+        const __m512 most = _mm512_set1_ps(1024.0f);
+        const __m512i zero = _mm512_cvtepi16_epi32(_mm512_castsi512_si256(zero_point));
+        for (int i = 0; i < kPixels; ++i)
+          q[i] = _mm512_add_epi32(
+              zero, _mm512_cvtps_epi32(_mm512_min_ps(_mm512_div_ps(swish(acc[i]), divisor), most)));
       }
-#pragma GCC unroll 4
-      for (int i = 0; i < kPixels; ++i) q[i] = _mm512_cvtps_epi32(t[i]);
     }
 
     using Cursor = std::uint8_t*;
@@ -163,9 +163,11 @@ struct StripVnni {
         clipped<kPixels>(acc, q);
 #pragma GCC unroll 4
       for (int i = kPixels; i < 4; ++i) q[i] = q[kPixels - 1];
-      const __m512i low = _mm512_adds_epi16(_mm512_packs_epi32(q[0], q[1]), zero_point);
-      const __m512i high =
-          kPixels <= 2 ? low : _mm512_adds_epi16(_mm512_packs_epi32(q[2], q[3]), zero_point);
+      const auto words = [&](int i) __attribute__((always_inline)) {
+        const __m512i w = _mm512_packs_epi32(q[i], q[i + 1]);
+        return kSwish ? w : _mm512_adds_epi16(w, zero_point);
+      };
+      const __m512i low = words(0), high = kPixels <= 2 ? low : words(2);
       const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
       const __m512i bytes = _mm512_permutexvar_epi32(
           order, _mm512_min_epu8(_mm512_max_epu8(_mm512_packus_epi16(low, high), lo), hi));

@@ -40,7 +40,7 @@ bool epilogue_u8_swish(const Epilogue& e, std::size_t begin, std::size_t end, Ep
   if (e.activation != Activation::hard_swish || e.output_kind != OutputKind::u8 || e.row_scale ||
       e.table)
     return false;
-  if (e.residual_kind != ResidualKind::none || !(e.y_divisor > 0x1p-90f && e.y_divisor < 0x1p90f))
+  if (e.residual_kind != ResidualKind::none || !(e.y_divisor > 0x1p-40f && e.y_divisor < 0x1p40f))
     return false;
   if (!all_below<Arch>(e.multiplier + begin, end - begin, 40) ||
       (e.offset && !all_below<Arch>(e.offset + begin, end - begin, 60)) ||
@@ -142,17 +142,48 @@ template <int kVectors>
   }
 }
 
+// hard_swish(f). It is finite, so the gate's bits are ordered as it is, but for the sign.
+[[gnu::always_inline]] static inline __m512 epilogue_u8_swish_of(const EpilogueU8& e, __m512 f) {
+  const __m512i gate = _mm512_castps_si512(
+                    _mm512_fmadd_ps(_mm512_set1_ps(e.a), f, _mm512_set1_ps(e.b))),
+                one = _mm512_castps_si512(_mm512_set1_ps(1.0f));
+  return _mm512_mul_ps(f, _mm512_castsi512_ps(_mm512_min_epi32(
+                              _mm512_max_epi32(gate, _mm512_setzero_si512()), one)));
+}
+
 // hard_swish(f) / divisor, at most hi / divisor.
 [[gnu::always_inline]] static inline __m512 epilogue_u8_swished(const EpilogueU8& e, __m512 f) {
-  const __m512 gate =
-      _mm512_min_ps(_mm512_set1_ps(1.0f),
-                    _mm512_max_ps(_mm512_setzero_ps(),
-                                  _mm512_fmadd_ps(_mm512_set1_ps(e.a), f, _mm512_set1_ps(e.b))));
-  const __m512 r = _mm512_min_ps(_mm512_mul_ps(f, gate), _mm512_set1_ps(e.hi)),
+  const __m512 r = _mm512_min_ps(epilogue_u8_swish_of(e, f), _mm512_set1_ps(e.hi)),
                d = _mm512_set1_ps(e.divisor), y = _mm512_set1_ps(e.inverse);
   __m512 q = _mm512_mul_ps(r, y);
   q = _mm512_fmadd_ps(_mm512_fnmadd_ps(q, d, r), y, q);
   return _mm512_fmadd_ps(_mm512_fnmadd_ps(q, d, r), y, q);
+}
+
+// Sums of kRows x 16 columns to round(hard_swish(f) / divisor), in place, as in
+// quantize_quotient_simd.h: by 4096 / divisor, and by true quotients where one comes close to a
+// half.
+template <int kRows, int kPanels>
+[[gnu::always_inline]] inline void epilogue_u8_swish_round(const EpilogueU8& e, __m512 multiplier,
+                                                           __m512 offset, int v,
+                                                           __m512i (&acc)[kRows][kPanels]) {
+  const __m512 scale = _mm512_set1_ps(e.inverse * 4096.0f), shift = _mm512_set1_ps(2049.0f);
+  __m512i sums[kRows], least = _mm512_set1_epi32(-1);
+#pragma GCC unroll 12
+  for (int r = 0; r < kRows; ++r) {
+    sums[r] = acc[r][v];
+    const __m512 f = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums[r]), multiplier, offset);
+    const __m512 t = _mm512_fmadd_ps(epilogue_u8_swish_of(e, f), scale, shift);
+    const __m512i g = _mm512_cvtps_epi32(t);
+    least = _mm512_min_epu32(least, _mm512_slli_epi32(g, 20));
+    acc[r][v] = _mm512_srai_epi32(g, 12);
+  }
+  if (__builtin_expect(_mm512_cmplt_epu32_mask(least, _mm512_set1_epi32(2 << 20)) != 0, 0)) {
+#pragma GCC unroll 12
+    for (int r = 0; r < kRows; ++r)
+      acc[r][v] = _mm512_cvtps_epi32(
+          epilogue_u8_swished(e, _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums[r]), multiplier, offset)));
+  }
 }
 
 // Sums of kRows x 16 columns to rounded values, in place.
@@ -162,6 +193,8 @@ template <int kRows, int kPanels, FinishU8 kFinish>
                                                      __m512i (&acc)[kRows][kPanels]) {
   const __m512 multiplier = _mm512_maskz_loadu_ps(lanes, e.multiplier + n);
   const __m512 offset = e.offset ? _mm512_maskz_loadu_ps(lanes, e.offset + n) : _mm512_setzero_ps();
+  if constexpr (kFinish == FinishU8::swish)
+    return epilogue_u8_swish_round<kRows, kPanels>(e, multiplier, offset, v, acc);
   const __m512 hi = _mm512_set1_ps(e.hi);
   constexpr bool kResidual = kFinish == FinishU8::residual;
   const std::uint8_t* residual = kResidual ? e.residual + m * e.residual_stride + n : nullptr;
@@ -174,8 +207,7 @@ template <int kRows, int kPanels, FinishU8 kFinish>
       f = _mm512_fmadd_ps(_mm512_cvtepi32_ps(centred), _mm512_set1_ps(e.residual_scale), f);
       residual += e.residual_stride;
     }
-    f = kFinish == FinishU8::swish ? epilogue_u8_swished(e, f) : _mm512_min_ps(f, hi);
-    acc[r][v] = _mm512_cvtps_epi32(f);
+    acc[r][v] = _mm512_cvtps_epi32(_mm512_min_ps(f, hi));
   }
 }
 
@@ -232,16 +264,44 @@ template <int kVectors>
 }
 #endif
 
+[[gnu::always_inline]] static inline __m256 epilogue_u8_swish_of(const EpilogueU8& e, __m256 f) {
+  const __m256i gate = _mm256_castps_si256(
+                    _mm256_fmadd_ps(_mm256_set1_ps(e.a), f, _mm256_set1_ps(e.b))),
+                one = _mm256_castps_si256(_mm256_set1_ps(1.0f));
+  return _mm256_mul_ps(f, _mm256_castsi256_ps(_mm256_min_epi32(
+                              _mm256_max_epi32(gate, _mm256_setzero_si256()), one)));
+}
+
 [[gnu::always_inline]] static inline __m256 epilogue_u8_swished(const EpilogueU8& e, __m256 f) {
-  const __m256 gate =
-      _mm256_min_ps(_mm256_set1_ps(1.0f),
-                    _mm256_max_ps(_mm256_setzero_ps(),
-                                  _mm256_fmadd_ps(_mm256_set1_ps(e.a), f, _mm256_set1_ps(e.b))));
-  const __m256 r = _mm256_min_ps(_mm256_mul_ps(f, gate), _mm256_set1_ps(e.hi)),
+  const __m256 r = _mm256_min_ps(epilogue_u8_swish_of(e, f), _mm256_set1_ps(e.hi)),
                d = _mm256_set1_ps(e.divisor), y = _mm256_set1_ps(e.inverse);
   __m256 q = _mm256_mul_ps(r, y);
   q = _mm256_fmadd_ps(_mm256_fnmadd_ps(q, d, r), y, q);
   return _mm256_fmadd_ps(_mm256_fnmadd_ps(q, d, r), y, q);
+}
+
+template <int kRows>
+[[gnu::always_inline]] inline void epilogue_u8_swish_round(const EpilogueU8& e, __m256 multiplier,
+                                                           __m256 offset, int h,
+                                                           __m256i (&acc)[kRows][2]) {
+  const __m256 scale = _mm256_set1_ps(e.inverse * 4096.0f), shift = _mm256_set1_ps(2049.0f);
+  __m256i sums[kRows], least = _mm256_set1_epi32(-1);
+#pragma GCC unroll 6
+  for (int r = 0; r < kRows; ++r) {
+    sums[r] = acc[r][h];
+    const __m256 f = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sums[r]), multiplier, offset);
+    const __m256 t = _mm256_fmadd_ps(epilogue_u8_swish_of(e, f), scale, shift);
+    const __m256i g = _mm256_cvtps_epi32(t);
+    least = _mm256_min_epu32(least, _mm256_slli_epi32(g, 20));
+    acc[r][h] = _mm256_srai_epi32(g, 12);
+  }
+  const __m256i close = _mm256_cmpeq_epi32(_mm256_srli_epi32(least, 21), _mm256_setzero_si256());
+  if (__builtin_expect(_mm256_movemask_epi8(close) != 0, 0)) {
+#pragma GCC unroll 6
+    for (int r = 0; r < kRows; ++r)
+      acc[r][h] = _mm256_cvtps_epi32(
+          epilogue_u8_swished(e, _mm256_fmadd_ps(_mm256_cvtepi32_ps(sums[r]), multiplier, offset)));
+  }
 }
 
 // The same for 8 columns of AVX2; count of them are valid.
@@ -252,6 +312,8 @@ template <int kRows, FinishU8 kFinish>
   using Io = VectorIo<Avx2::f32>;
   const __m256 multiplier = Io::load(e.multiplier + n, count);
   const __m256 offset = e.offset ? __m256(Io::load(e.offset + n, count)) : _mm256_setzero_ps();
+  if constexpr (kFinish == FinishU8::swish)
+    return epilogue_u8_swish_round<kRows>(e, multiplier, offset, h, acc);
   constexpr bool kResidual = kFinish == FinishU8::residual;
   const std::uint8_t* residual = kResidual ? e.residual + m * e.residual_stride + n : nullptr;
 #pragma GCC unroll 6
@@ -262,9 +324,7 @@ template <int kRows, FinishU8 kFinish>
       f = _mm256_fmadd_ps(_mm256_cvtepi32_ps(q), _mm256_set1_ps(e.residual_scale), f);
       residual += e.residual_stride;
     }
-    f = kFinish == FinishU8::swish ? epilogue_u8_swished(e, f)
-                                   : _mm256_min_ps(f, _mm256_set1_ps(e.hi));
-    acc[r][h] = _mm256_cvtps_epi32(f);
+    acc[r][h] = _mm256_cvtps_epi32(_mm256_min_ps(f, _mm256_set1_ps(e.hi)));
   }
 }
 

@@ -114,11 +114,34 @@ void sum_codes(const PoolTaps& taps, const std::uint8_t* x, std::int32_t* sum) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(sum + 8 * v), all[v]);
 }
 
+// All channels, where 16 codes are several whole positions that lie behind one another: sums of 16
+// lanes as above, then of the lanes of a channel.
+template <class Arch>
+void sum_narrow_u8(const PoolTaps& t, const std::uint8_t* x, std::size_t cols, std::int32_t* sum) {
+  const std::size_t bytes = static_cast<std::size_t>(t.taps[2]) * cols, whole = bytes / 16 * 16;
+  alignas(32) std::int32_t lanes[16] = {};
+  for (std::size_t c = 0; c < cols; ++c) sum[c] = 0;
+  for (std::int64_t d = 0; d < t.taps[0]; ++d)
+    for (std::int64_t h = 0; h < t.taps[1]; ++h) {
+      const std::uint8_t* p = x + t.first + d * t.step[0] + h * t.step[1];
+      PoolTaps run;
+      run.taps[0] = run.taps[1] = 1, run.taps[2] = static_cast<std::int64_t>(whole / 16);
+      run.step[2] = 16;
+      std::int32_t some[16];
+      sum_codes<Arch, 1>(run, p, some);
+      for (std::size_t i = 0; i < 16; ++i) lanes[i] += some[i];
+      for (std::size_t i = whole; i < bytes; ++i) sum[i % cols] += p[i];
+    }
+  for (std::size_t i = 0; i < 16; ++i) sum[i % cols] += lanes[i];
+}
+
 // Channels [0, cols) of one window. Sum is wide enough for 255 * inside.
 template <class Arch, class Sum>
 void sum_window_u8(const PoolTaps& taps, const std::uint8_t* x, std::size_t cols, Sum* sum) {
   std::size_t c = 0;
   if constexpr (sizeof(Sum) == 4) {
+    const bool adjoin = taps.step[2] == static_cast<std::int64_t>(cols);
+    if (adjoin && cols < 16 && 16 % cols == 0) return sum_narrow_u8<Arch>(taps, x, cols, sum);
     for (; c + 64 <= cols; c += 64) sum_codes<Arch, 4>(taps, x + c, sum + c);
     for (; c + 16 <= cols; c += 16) sum_codes<Arch, 1>(taps, x + c, sum + c);
     if (c < cols && cols >= 16) {  // overlaps what is done

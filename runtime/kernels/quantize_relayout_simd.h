@@ -23,7 +23,8 @@ void quantize_relayout(const QuantizeRelayoutArgs& args) {
       for (std::size_t k = 0; k < some; ++k) {
         const float* x = args.x + (sample * args.channels + c + k) * args.pixels + p;
         for_steps<Arch>(n, [&](std::size_t j, auto m) FOLD8_INLINE_LAMBDA {
-          store_u8<Arch>(planes + k * kPixels + j, m, codes(load<Arch>(x + j, m)));
+          store_u8_saturated<Arch>(planes + k * kPixels + j, m,
+                                   codes.unclamped(load<Arch>(x + j, m)));
         });
       }
       transpose_2d<Arch, std::uint8_t>(

@@ -18,7 +18,7 @@ struct StoreF32U8 {
   template <class N>
   FOLD8_INLINE void operator()(std::size_t j, N n, V16<Arch> t) const {
     if (y != nullptr) store<Arch>(y + j, n, t);
-    if (q != nullptr) store_u8<Arch>(q + j, n, codes(t));
+    if (q != nullptr) store_u8_saturated<Arch>(q + j, n, codes.unclamped(t));
   }
 };
 

@@ -115,10 +115,30 @@ struct Memory16<Arch> {
     const __m256i w = _mm256_permute4x64_epi64(_mm256_packus_epi32(a, b), 0xd8);
     return _mm_packus_epi16(_mm256_castsi256_si128(w), _mm256_extracti128_si256(w, 1));
   }
+  // The nearest of 0 .. 255.
+  FOLD8_INLINE static __m128i to_bytes_saturated(I v) {
+    const __m256i w = _mm256_permute4x64_epi64(_mm256_packs_epi32(v.part[0], v.part[1]), 0xd8);
+    return _mm_packus_epi16(_mm256_castsi256_si128(w), _mm256_extracti128_si256(w, 1));
+  }
   FOLD8_INLINE static I max(I a, I b) {
     return I::make([&](int i) FOLD8_INLINE_LAMBDA {
       return Avx2::s32(_mm256_max_epi32(a.part[i], b.part[i]));
     });
+  }
+  FOLD8_INLINE static I min(I a, I b) {
+    return I::make([&](int i) FOLD8_INLINE_LAMBDA {
+      return Avx2::s32(_mm256_min_epi32(a.part[i], b.part[i]));
+    });
+  }
+  // Rounded half to even; the lowest integer for what is none.
+  FOLD8_INLINE static I nearest(V v) {
+    return I::make([&](int i)
+                       FOLD8_INLINE_LAMBDA { return Avx2::s32(_mm256_cvtps_epi32(v.part[i])); });
+  }
+  FOLD8_INLINE static bool any_zero(I v) {
+    const __m256i zero = _mm256_setzero_si256();
+    return _mm256_movemask_epi8(_mm256_or_si256(_mm256_cmpeq_epi32(v.part[0], zero),
+                                                _mm256_cmpeq_epi32(v.part[1], zero))) != 0;
   }
   FOLD8_INLINE static unsigned any_mask(M16<Arch> m) {  // bit i: lane i is set
     return static_cast<unsigned>(_mm256_movemask_ps(m.part[0])) |
@@ -191,7 +211,15 @@ struct Memory16<Arch> {
   FOLD8_INLINE static I from_u8(__m128i b) { return wrap(_mm512_cvtepu8_epi32(b)); }
   FOLD8_INLINE static I from_s8(__m128i b) { return wrap(_mm512_cvtepi8_epi32(b)); }
   FOLD8_INLINE static __m128i to_bytes(I v) { return _mm512_cvtepi32_epi8(v.part[0]); }
+  FOLD8_INLINE static __m128i to_bytes_saturated(I v) {
+    return _mm512_cvtusepi32_epi8(_mm512_max_epi32(v.part[0], _mm512_setzero_si512()));
+  }
   FOLD8_INLINE static I max(I a, I b) { return wrap(_mm512_max_epi32(a.part[0], b.part[0])); }
+  FOLD8_INLINE static I min(I a, I b) { return wrap(_mm512_min_epi32(a.part[0], b.part[0])); }
+  FOLD8_INLINE static I nearest(V v) { return wrap(_mm512_cvtps_epi32(v.part[0])); }
+  FOLD8_INLINE static bool any_zero(I v) {
+    return _mm512_testn_epi32_mask(v.part[0], v.part[0]) != 0;
+  }
   FOLD8_INLINE static unsigned any_mask(M16<Arch> m) {
     return static_cast<__mmask16>(m.part[0].data);
   }
@@ -278,6 +306,16 @@ FOLD8_INLINE void store_u8(void* p, Full, I16<Arch> v) {
 template <class Arch>
 FOLD8_INLINE void store_u8(void* p, int n, I16<Arch> v) {
   Memory16<Arch>::store_bytes(p, n, Memory16<Arch>::to_bytes(v));
+}
+
+// Values outside 0 .. 255 become the nearest of them.
+template <class Arch>
+FOLD8_INLINE void store_u8_saturated(void* p, Full, I16<Arch> v) {
+  Memory16<Arch>::store_bytes(p, Memory16<Arch>::to_bytes_saturated(v));
+}
+template <class Arch>
+FOLD8_INLINE void store_u8_saturated(void* p, int n, I16<Arch> v) {
+  Memory16<Arch>::store_bytes(p, n, Memory16<Arch>::to_bytes_saturated(v));
 }
 
 template <class Arch, class Function>
