@@ -35,7 +35,8 @@ std::vector<Stage> float_pipeline() {
       // Scales and transposes are inside the products by now.
       {"attention",
        {&recognize_rotary, &recognize_attention, &attention_repeats, &rotary_rows, &attention_rows,
-        &attention_thirds, &attention_splits, &attention_output, &merge_movement, &drop_noop}},
+        &attention_thirds, &attention_splits, &attention_output, &attention_past, &merge_movement,
+        &drop_noop}},
   };
 }
 

@@ -46,8 +46,8 @@ class Packer {
   }
 
  private:
-  // Weight-only layers read s8 weights beside f32 inputs: they stay plain and are expanded by the
-  // operator.
+  // Weight-only layers read s8 weights beside f32 inputs: matrices are packed, what the operator
+  // has to expand stays plain.
   bool wants_packing(const Node& n) const {
     if (n.dead || n.inputs.size() < 2) return false;
     if (!std::holds_alternative<graph::Linear>(n.op) && !std::holds_alternative<graph::Conv>(n.op))
@@ -56,8 +56,10 @@ class Packer {
         g_.type(n.inputs[1]).shape.count() == 0)
       return false;
     const bool float_weight = g_.type(n.inputs[1]).dtype == DType::f32;
-    return float_weight ? g_.type(n.inputs[0]).dtype == DType::f32
-                        : is_quantizable(g_.type(n.inputs[0]).dtype);
+    if (g_.type(n.inputs[0]).dtype == DType::f32)
+      return float_weight || (std::holds_alternative<graph::Linear>(n.op) &&
+                              ops::may_stay_int8(g_.type(n.inputs[1])));
+    return !float_weight && is_quantizable(g_.type(n.inputs[0]).dtype);
   }
 
   // False if the weight stays as it is: its order depends on extents, and the operator packs it

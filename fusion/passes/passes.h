@@ -51,6 +51,7 @@ extern const Rewrite
 extern const Rewrite recognize_rotary;
 extern const Rewrite recognize_attention;
 extern const Rewrite attention_repeats;  // heads of keys repeated for groups of queries
+extern const GraphPass attention_past;   // concat of a past in front of keys and values
 extern const Rewrite rotary_rows;        // heads where the linear layers have them, and so on
 extern const Rewrite attention_rows;
 extern const Rewrite attention_thirds;

@@ -7,6 +7,7 @@
 #include "runtime/kernels/depthwise_f32.h"
 #include "runtime/kernels/depthwise_u8s8.h"
 #include "runtime/kernels/gemm_f32.h"
+#include "runtime/kernels/gemm_f32s8.h"
 #include "runtime/kernels/gemm_u8s8.h"
 #include "runtime/kernels/matmul_f32.h"
 #include "runtime/kernels/norm.h"

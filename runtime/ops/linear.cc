@@ -113,6 +113,10 @@ Result<StepPtr> prepare_op(const graph::Linear& op, const PrepareContext& c) {
         return unsupported("a computed weight of type " + describe(w));
       return computed_weight_step(c, batch, std::move(epilogue));
     }
+    if (may_stay_int8(w)) {
+      FOLD8_TRY(Weight weight, packed_operand(op, c));
+      return gemm_f32s8_step(c, batch, std::move(weight), std::move(epilogue));
+    }
     FOLD8_TRY(Weight weight, packed_f32_operand(op, c));
     return gemm_f32_step(c, batch, std::move(weight), std::move(epilogue));
   }

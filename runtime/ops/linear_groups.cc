@@ -55,19 +55,21 @@ void finish_row(const Groups& g, const kernels::Epilogue& e, std::size_t row, fl
   }
 }
 
-// Rows [begin, end) of one product. scratch: gemm call, then a row of s32 sums, then a row of
-// floats.
+constexpr std::size_t kRows = 32;  // that share a pass over the weights
+
+// Rows [begin, end) of one product. scratch: gemm call, then rows of s32 sums, then rows of floats.
 void run_rows(const Groups& g, const kernels::Epilogue& e, const std::uint8_t* x,
               const std::int8_t* w, std::size_t begin, std::size_t end, std::byte* scratch) {
-  const std::size_t n = g.batch.n, line = round_up(n * sizeof(float), kAlignment);
+  const std::size_t n = g.batch.n, block = round_up(kRows * n * sizeof(float), kAlignment);
   auto* acc = reinterpret_cast<std::int32_t*>(scratch + g.call);
-  auto* sum = reinterpret_cast<float*>(scratch + g.call + line);
-  for (std::size_t row = begin; row < end; ++row) {
-    std::fill_n(sum, n, 0.0f);
+  auto* sum = reinterpret_cast<float*>(scratch + g.call + block);
+  for (std::size_t row = begin; row < end; row += kRows) {
+    const std::size_t rows = std::min(kRows, end - row);
+    std::fill_n(sum, rows * n, 0.0f);
     const std::int8_t* packed = w;
     for (std::size_t k = 0; k < g.blocks.count; ++k) {
       kernels::GemmU8S8Args args;
-      args.m = args.m_end = 1;
+      args.m = args.m_end = rows;
       args.n = n;
       args.k = g.blocks.depth(k);
       args.x = x + row * g.batch.k + k * g.blocks.block;
@@ -83,10 +85,11 @@ void run_rows(const Groups& g, const kernels::Epilogue& e, const std::uint8_t* x
       g.gemm(args);
       packed += kernels::packed_s8_bytes(n, args.k);
       const float* s = g.scale.data() + k * n;
-      for (std::size_t j = 0; j < n; ++j)
-        sum[j] = std::fma(static_cast<float>(acc[j]), s[j], sum[j]);
+      for (std::size_t r = 0; r < rows; ++r)
+        for (std::size_t j = 0; j < n; ++j)
+          sum[r * n + j] = std::fma(static_cast<float>(acc[r * n + j]), s[j], sum[r * n + j]);
     }
-    finish_row(g, e, row, sum);
+    for (std::size_t r = 0; r < rows; ++r) finish_row(g, e, row + r, sum + r * n);
   }
 }
 
@@ -136,7 +139,7 @@ Result<StepPtr> prepare_linear_groups(const graph::Linear& op, const PrepareCont
   g.unary = c.kernels->unary;
   g.call = round_up(kernels::gemm_u8s8_scratch_bytes(g.blocks.block), kAlignment);
   g.offsets = g.epilogue.scratch_bytes();
-  g.part = g.call + 2 * round_up(g.batch.n * sizeof(float), kAlignment);
+  g.part = g.call + 2 * round_up(kRows * g.batch.n * sizeof(float), kAlignment);
   const std::size_t scratch = g.offsets + g.part * static_cast<std::size_t>(std::max(c.threads, 1));
   const std::size_t m = g.batch.m;
   const double macs = static_cast<double>(m * g.batch.n) * static_cast<double>(g.batch.k);

@@ -1,6 +1,7 @@
 #include "runtime/ops/matrix_steps.h"
 
 #include "runtime/kernels/gemm_f32.h"
+#include "runtime/kernels/gemm_f32s8.h"
 #include "runtime/kernels/gemm_u8s8.h"
 #include "runtime/kernels/matmul_f32.h"
 
@@ -108,6 +109,53 @@ Result<StepPtr> gemm_f32_step(const PrepareContext& c, MatrixBatch batch, Weight
         return ok_status();
       },
       scratch, macs);
+}
+
+Result<StepPtr> gemm_f32s8_step(const PrepareContext& c, const MatrixBatch& batch, Weight weight,
+                                EpiloguePlan epilogue) {
+  const TensorType& w = *weight.type;
+  const KBlocks blocks = k_blocks(w);
+  std::vector<float> scale(blocks.count * batch.n);
+  if (w.quant->granularity() == Granularity::per_group) {
+    if (w.quant->axis() != 1 || w.quant->scales().size() != scale.size())
+      return unsupported("scales per group of a weight " + describe(w) +
+                         ": they lie along the inputs of a matrix");
+    for (std::size_t n = 0; n < batch.n; ++n)
+      for (std::size_t g = 0; g < blocks.count; ++g)
+        scale[g * batch.n + n] = w.quant->scales()[n * blocks.count + g];
+  } else {
+    FOLD8_TRY(const ColumnParams columns, column_params(w, 0, batch.n));
+    for (std::size_t n = 0; n < batch.n; ++n) scale[n] = columns.scales[n % columns.scales.size()];
+  }
+  const std::size_t offsets = epilogue.scratch_bytes(),
+                    call = round_up(kernels::gemm_f32s8_scratch_bytes(), kAlignment);
+  const double macs = static_cast<double>(batch.m * batch.n) * static_cast<double>(batch.k);
+  return make_step(
+      [=, weight = std::move(weight), epilogue = std::move(epilogue), scale = std::move(scale),
+       kernel = c.kernels->gemm_f32s8](const RunContext& run) {
+        kernels::GemmF32S8Args args;
+        args.m = batch.m;
+        args.n = batch.n;
+        args.k = args.x_stride = batch.k;
+        args.group = blocks.block;
+        args.x = in<float>(run, 0);
+        args.w = reinterpret_cast<const std::int8_t*>(weight.data);
+        args.scale = scale.data();
+        args.epilogue = epilogue.bind(run, run.scratch);
+        split_matrix(
+            run, batch.m, kernels::s8_panels(batch.n), batch.m * batch.n * batch.k, kGrainF32,
+            [&](std::size_t rb, std::size_t re, std::size_t pb, std::size_t pe, std::size_t part) {
+              kernels::GemmF32S8Args a = args;
+              a.row_begin = rb;
+              a.row_end = re;
+              a.panel_begin = pb;
+              a.panel_end = pe;
+              a.scratch = run.scratch + offsets + part * call;
+              kernel(a);
+            });
+        return ok_status();
+      },
+      offsets + call * static_cast<std::size_t>(std::max(c.threads, 1)), macs);
 }
 
 Result<StepPtr> gemm_u8s8_step(const PrepareContext& c, MatrixBatch batch, Weight weight,

@@ -38,6 +38,9 @@ Result<StepPtr> gemm_f32_step(const PrepareContext& c, MatrixBatch batch, Weight
                               EpiloguePlan epilogue);
 Result<StepPtr> gemm_u8s8_step(const PrepareContext& c, MatrixBatch batch, Weight weight,
                                std::vector<std::int32_t> zero_points, EpiloguePlan epilogue);
+// x f32, weight s8 and left so (weight-only INT8, may_stay_int8()).
+Result<StepPtr> gemm_f32s8_step(const PrepareContext& c, const MatrixBatch& batch, Weight weight,
+                                EpiloguePlan epilogue);
 // w is computed: plain [B.., N, K], read with strides.
 Result<StepPtr> computed_weight_step(const PrepareContext& c, MatrixBatch batch,
                                      EpiloguePlan epilogue);

@@ -75,7 +75,8 @@ Rule rule_of(const graph::Op& op, const PrepareContext& c) {
   }
   if (is_one_of<Conv>(op)) return {Order::channels_last, Codes::u8};
   if (is_one_of<Linear>(op)) return {Order::plain, Codes::u8};
-  if (is_one_of<Softmax, Lrn, CumSum, Einsum, Attention, Rotary>(op)) return {Order::plain, Codes::real};
+  if (is_one_of<Softmax, Lrn, CumSum, Einsum, Attention, Rotary>(op))
+    return {Order::plain, Codes::real};
   return {Order::plain, Codes::keep};
 }
 

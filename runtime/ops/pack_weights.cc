@@ -253,6 +253,14 @@ Result<ColumnParams> column_params(const TensorType& w, int channel_axis, std::s
   return p;
 }
 
+bool may_stay_int8(const TensorType& w) {
+  if (w.dtype != DType::s8 || w.shape.rank() != 2 || !w.quant) return false;
+  if (!w.quant->has_zero_points()) return true;
+  for (std::size_t i = 0; i < w.quant->scales().size(); ++i)
+    if (w.quant->zero_point(i) != 0) return false;
+  return true;
+}
+
 Result<std::vector<float>> dequantize_weight(const graph::Op& op, const TensorType& w,
                                              const void* data) {
   if (!std::get_if<graph::Linear>(&op) && w.layout != Layout::plain)

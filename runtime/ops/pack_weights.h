@@ -38,7 +38,11 @@ struct ColumnParams {
 // that extent).
 Result<ColumnParams> column_params(const TensorType& w, int channel_axis, std::size_t columns);
 
-// f32 weights of weight-only INT8: dequantized, in plain order. w: plain or packed s8.
+// Weight-only INT8 of a Linear whose weight the kernel reads as bytes: s8 [N, K], zero points 0,
+// scales of any granularity.
+bool may_stay_int8(const TensorType& w);
+
+// f32 weights of other weight-only INT8: dequantized, in plain order. w: plain or packed s8.
 Result<std::vector<float>> dequantize_weight(const graph::Op& op, const TensorType& w,
                                              const void* data);
 

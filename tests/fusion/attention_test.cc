@@ -188,6 +188,33 @@ TEST(RecognizeAttention, RotaryAndGroupsOfQueries) {
   EXPECT_TRUE(attention_in(ran.graph).k_rows);
 }
 
+// A decoder's layer: keys and values of the past in, of past and present out.
+TEST(RecognizeAttention, ThePastInFront) {
+  std::string text =
+      "q: f32[1,3,24]\nk: f32[1,3,8]\nv: f32[1,3,8]\npk: f32[1,2,4,4]\n"
+      "pv: f32[1,2,4,4]\nm: f32[1,1,3,7]\n";
+  for (const char* side : {"q 6", "k 2", "v 2"}) {
+    const std::string n(1, side[0]), heads(1, side[2]);
+    text += n + "4 = reshape(" + n + ", s64{0,0," + heads + ",4})\n" + n + "t = transpose(" + n +
+            "4) perm=[0,2,1,3]\n";
+  }
+  for (const std::string n : {"k", "v"})
+    text += "n" + n + " = concat(p" + n + ", " + n + "t) axis=2\n" + n + "5 = unsqueeze(n" + n +
+            ") axes=[2]\n" + n + "e = expand(" + n + "5, s64{1,2,3,7,4})\n" + n + "w = reshape(" +
+            n + "e, s64{1,6,7,4})\n";
+  text +=
+      "s = matmul(qt, kw) alpha=0.5 transpose_b=true\nx = binary(s, m)\n"
+      "p = softmax(x) axis=3\no = matmul(p, vw)\not = transpose(o) perm=[0,2,1,3]\n"
+      "y = reshape(ot, s64{0,0,24})\nreturn y, nk, nv";
+  const Ran ran = recognized(text);
+  ASSERT_THAT(op_names(ran.graph), ElementsAre("attention"));
+  const graph::Node& n = ran.graph.node(0);
+  ASSERT_EQ(n.inputs.size(), 6u);
+  EXPECT_EQ(ran.graph.value(n.inputs[4]).name, "pk");
+  EXPECT_EQ(ran.graph.value(n.outputs[2]).name, "nv");
+  EXPECT_TRUE(attention_in(ran.graph).k_rows && attention_in(ran.graph).v_rows);
+}
+
 TEST(RecognizeAttention, NotWhatOnlyLooksLikeIt) {
   const std::string head = "q: f32[1,2,5,4]\nk: f32[1,2,5,4]\nv: f32[1,2,5,4]\n";
   const std::string tail = "o = matmul(p, v)\nreturn o";

@@ -109,9 +109,14 @@ TEST(PackWeights, LeavesWhatDependsOnExtents) {
   EXPECT_EQ(ran.graph.type(weight_of(ran.graph, "y")).layout, Layout::plain);
 }
 
-TEST(PackWeights, LeavesWeightOnlyAndComputedWeights) {
-  EXPECT_EQ(
-      packed("x: f32[3,4]\ny = linear(x, random:s8[5,4] @channel(0))\nreturn y").tally.applied, 0);
+TEST(PackWeights, WeightOnlyMatricesStayBytes) {
+  const Ran ran = packed("x: f32[3,4]\ny = linear(x, random:s8[5,4] @channel(0))\nreturn y");
+  EXPECT_EQ(ran.tally.applied, 1);
+  EXPECT_EQ(ran.graph.type(ran.graph.node(0).inputs[1]).dtype, DType::s8);
+}
+TEST(PackWeights, LeavesComputedAndExpandedWeights) {
+  EXPECT_EQ(packed("x: f32[3,4]\ny = linear(x, random:u8[5,4] @(0.1,3))\nreturn y").tally.applied,
+            0);
   EXPECT_EQ(packed("x: f32[3,4]\nw: f32[5,4]\ny = linear(x, w)\nreturn y").tally.applied, 0);
   EXPECT_EQ(packed("x: f32[3,4]\ny = linear(x, zeros:f32[0,4])\nreturn y").tally.applied, 0);
   EXPECT_EQ(packed("x: f32[3,4]\ny = matmul(x, random:f32[4,5])\nreturn y").tally.applied, 0);

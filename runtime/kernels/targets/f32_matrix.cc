@@ -3,6 +3,7 @@
 #include "runtime/kernels/conv_f32_simd.h"
 #include "runtime/kernels/depthwise_f32_simd.h"
 #include "runtime/kernels/gemm_f32_simd.h"
+#include "runtime/kernels/gemm_f32s8_simd.h"
 #include "runtime/kernels/matmul_f32_simd.h"
 #include "runtime/kernels/targets/target.inc"
 
