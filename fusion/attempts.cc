@@ -1,10 +1,12 @@
 #include "fusion/attempts.h"
 
 #include <cstdlib>
+#include <set>
 
 #include "fusion/batch_norms.h"
 #include "fusion/pipeline.h"
 #include "fusion/prefer_speed.h"
+#include "quant/sample_rows.h"
 
 namespace fold8::fusion {
 namespace {
@@ -15,6 +17,7 @@ constexpr double kPoorTop1 = 0.9;     // of the samples keep their class; below,
 constexpr double kLeastGainDb = 0.5;  // of a change of the network
 constexpr double kFairSqnrDb = 30;
 constexpr double kGoodSqnrDb = 40;  // nothing to gain that anybody would see
+constexpr std::size_t kRows = 256;  // of a tensor, for choices that are made layer by layer
 
 bool better(const Attempt& a, const Attempt& b) {
   return a.score.worst_sqnr_db.value_or(1e9) > b.score.worst_sqnr_db.value_or(1e9);
@@ -35,10 +38,16 @@ Attempts::Attempts(quant::SampleSource* samples, const ConvertOptions& options,
 
 Result<Attempt> Attempts::best(Graph fused) {
   FOLD8_TRY(Base base, prepare(std::move(fused)));
+  if (options_.smooth.alpha) {
+    FOLD8_TRY(auto smooth, smoothed(base));
+    if (smooth) base = *std::move(smooth);
+  }
   FOLD8_TRY(Attempt best, attempt(base, options_.quantize, ""));
+  if (!options_.smooth.alpha && options_.search) FOLD8_CHECK_OK(try_smoothed(base, best));
   if (options_.quantize.streams == Streams::automatic) FOLD8_CHECK_OK(weigh_streams(base, best));
   if (options_.equalize && options_.search) FOLD8_CHECK_OK(try_equalized(base, best));
   if (options_.search && is_poor(best)) FOLD8_CHECK_OK(try_remedies(base, best));
+  summary_.smoothed = std::move(base.smoothed);
   return best;
 }
 
@@ -62,7 +71,7 @@ Result<Attempts::Base> Attempts::prepare(Graph g) {
     return invalid_argument(
         "INT8 needs calibration data (--calib DATA); without data only --float, --activations "
         "dynamic and --activations float work");
-  Base base{std::move(unlowered), std::move(g), std::move(float_model), {}, {}};
+  Base base{std::move(unlowered), std::move(g), std::move(float_model), {}, {}, {}};
   FOLD8_CHECK_OK(calibrate(base));
   if (options_.cost_table != nullptr) {
     FOLD8_TRY(base.shapes, shapes_of_first_sample(base.float_model, samples_));
@@ -76,6 +85,7 @@ Status Attempts::calibrate(Base& base) {
   quant::CalibrateOptions options;
   options.observe = values_to_observe(base.graph);
   options.look_for_nan = values_at_the_edge(base.graph);
+  if (!options_.smooth.off) options.channel_axis = values_to_smooth(base.graph);
   options.threads = options_.threads;
   options.progress = [this](std::size_t done, std::size_t total) {
     log_.progress("calibrate", done, total);
@@ -133,6 +143,57 @@ Status Attempts::weigh_streams(const Base& base, Attempt& best) {
   return ok_status();
 }
 
+// The network with factors moved out of what its linear layers read; nullopt where there is nothing
+// to gain, or nothing to measure it on.
+Result<std::optional<Attempts::Base>> Attempts::smoothed(const Base& base) {
+  std::optional<Base> none;
+  if (options_.smooth.off || !base.table ||
+      options_.quantize.activations == Activations::float_)
+    return none;
+  Graph g = base.unlowered;
+  const auto tensors = values_to_smooth(g);
+  std::set<std::string> names;
+  for (const auto& [name, axis] : tensors) names.insert(name);
+  if (names.empty()) return none;
+  std::map<std::string, quant::SampleRows> rows;
+  SmoothOutcome outcome;
+  {
+    const StageLog::Clock clock(log_, "smooth");
+    if (!options_.smooth.alpha) {
+      FOLD8_TRY(rows, quant::sample_rows(base.float_model, *samples_, names, kRows, options_.threads));
+    }
+    SmoothOptions o;
+    o.alpha = options_.smooth.alpha;
+    o.calibration = &*base.table;
+    o.rows = &rows;
+    o.per_token = rounds_per_token(g, options_.quantize.activations);
+    o.becomes_int8 = [&](const graph::Node& n) {
+      return kept_float_by(options_.quantize, g, n) == nullptr;
+    };
+    FOLD8_TRY(outcome, smooth(g, o));
+  }
+  if (outcome.smoothed.empty()) {
+    remember(outcome.declined, summary_.declined);
+    return none;
+  }
+  FOLD8_TRY(Base result, prepare(std::move(g)));
+  remember(outcome.declined, summary_.declined);
+  result.smoothed = std::move(outcome.smoothed);
+  return std::optional<Base>(std::move(result));
+}
+
+Status Attempts::try_smoothed(Base& base, Attempt& best) {
+  if (!best.score.worst_sqnr_db || *best.score.worst_sqnr_db > kGoodSqnrDb) return ok_status();
+  FOLD8_TRY(auto smooth, smoothed(base));
+  if (!smooth) return ok_status();
+  FOLD8_TRY(Attempt a, attempt(*smooth, options_.quantize, ""));
+  if (a.score.worst_sqnr_db.value_or(1e9) - *best.score.worst_sqnr_db < kLeastGainDb)
+    return ok_status();
+  best = std::move(a);
+  base = *std::move(smooth);
+  return ok_status();
+}
+
 // Factors moved between layers help where channels differ, and harm where a near-dead channel is
 // blown up: the samples say which.
 Status Attempts::try_equalized(Base& base, Attempt& best) {
@@ -141,6 +202,7 @@ Status Attempts::try_equalized(Base& base, Attempt& best) {
   FOLD8_TRY(const Tally tally, fusion::run(fusion::stage("equalize"), g));
   if (tally.applied == 0) return ok_status();
   FOLD8_TRY(Base equalized, prepare(std::move(g)));
+  equalized.smoothed = base.smoothed;
   QuantizeOptions o = options_.quantize;
   o.streams = streams_;
   FOLD8_TRY(Attempt a, attempt(equalized, o, ""));

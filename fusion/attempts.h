@@ -41,6 +41,7 @@ class Attempts {
     std::shared_ptr<const exec::Model> float_model;
     std::optional<quant::CalibrationTable> table;
     ShapeTable shapes;  // with a cost table only
+    std::vector<SmoothedTensor> smoothed;
   };
 
   Result<Base> prepare(graph::Graph fused);
@@ -49,6 +50,8 @@ class Attempts {
   Result<Attempt> attempt(const Base& base, QuantizeOptions options, std::string remedy);
   bool is_poor(const Attempt& a) const;
   Status weigh_streams(const Base& base, Attempt& best);
+  Result<std::optional<Base>> smoothed(const Base& base);
+  Status try_smoothed(Base& base, Attempt& best);
   Status try_equalized(Base& base, Attempt& best);
   Status try_remedies(const Base& base, Attempt& best);
 

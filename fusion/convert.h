@@ -10,6 +10,7 @@
 
 #include "fusion/cost_table.h"
 #include "fusion/passes/quantize.h"
+#include "fusion/passes/smooth.h"
 #include "fusion/rewrite/rewrite.h"
 #include "quant/error_metrics.h"
 #include "quant/sample_source.h"
@@ -17,9 +18,16 @@
 
 namespace fold8::fusion {
 
+// SmoothQuant (passes/smooth.h).
+struct Smoothing {
+  bool off = false;
+  std::optional<double> alpha;  // none: searched per tensor, kept where the samples say it gains
+};
+
 struct ConvertOptions {
   bool float_only = false;
   QuantizeOptions quantize;  // `calibration` and `also_float` are set by convert()
+  Smoothing smooth;
   bool equalize = true;      // move factors between neighbouring layers (passes/equalize.cc)
   bool search = true;        // try the remedies where INT8 is poor
   // Keep float what INT8 would make slower there (prefer_speed.h); null: INT8 wherever it can be.
@@ -49,6 +57,7 @@ struct ConvertSummary {
   std::vector<FloatLayer> float_layers;
   std::vector<std::string> warnings;  // constant tensors, remedies taken, poor outputs that remain
   std::vector<OutputError> outputs;   // INT8 against float on the samples
+  std::vector<SmoothedTensor> smoothed;
   int batch_norms_left = 0;
   std::string speed_target;              // of the cost table that chose the layers; empty: none did
   std::optional<double> int8_mac_share;  // none without multiply-adds

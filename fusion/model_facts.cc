@@ -1,5 +1,6 @@
 #include "fusion/model_facts.h"
 
+#include <algorithm>
 #include <charconv>
 #include <string>
 #include <string_view>
@@ -53,6 +54,37 @@ std::vector<std::vector<std::string>> rows(const Graph& g, const std::string& ke
     result.push_back(std::move(fields));
   }
   return result;
+}
+
+std::string smoothed_text(const std::vector<SmoothedTensor>& smoothed) {
+  std::string text;
+  for (const SmoothedTensor& t : smoothed) {
+    text += clean(t.tensor) + "\t" + clean(t.into) + "\t" + number(t.alpha) + "\t" +
+            number(t.range_before) + "\t" + number(t.range_after) + "\t" +
+            std::to_string(t.widest_channel);
+    for (const std::string& l : t.layers) text += "\t" + clean(l);
+    text += "\n";
+  }
+  return text;
+}
+
+double to_double(const std::string& s) {
+  double v = 0;
+  std::from_chars(s.data(), s.data() + s.size(), v);
+  return v;
+}
+
+std::optional<SmoothedTensor> smoothed_from(const std::vector<std::string>& fields) {
+  if (fields.size() < 6) return std::nullopt;
+  SmoothedTensor t;
+  t.tensor = fields[0];
+  t.into = fields[1];
+  t.alpha = to_double(fields[2]);
+  t.range_before = to_double(fields[3]);
+  t.range_after = to_double(fields[4]);
+  t.widest_channel = static_cast<std::size_t>(std::max(0.0, to_double(fields[5])));
+  t.layers.assign(fields.begin() + 6, fields.end());
+  return t;
 }
 
 // An input of zeros where extents that are not known become small.
@@ -164,6 +196,7 @@ void store_facts(const ConvertSummary& s, bool is_float, Graph& g) {
   for (const std::string& q : s.quantized_layers) quantized += clean(q) + "\n";
   for (const std::string& w : s.warnings) warnings += clean(w) + "\n";
   m["fold8.declined"] = declined;
+  if (!s.smoothed.empty()) m["fold8.smoothed"] = smoothed_text(s.smoothed);
   m["fold8.float_layers"] = kept;
   m["fold8.quantized_layers"] = quantized;
   m["fold8.warnings"] = warnings;
@@ -181,6 +214,8 @@ ConvertSummary load_facts(const Graph& g) {
   for (auto& r : rows(g, "fold8.float_layers"))
     if (r.size() == 3) s.float_layers.push_back({r[0], r[1], r[2]});
   for (auto& r : rows(g, "fold8.quantized_layers")) s.quantized_layers.push_back(r[0]);
+  for (auto& r : rows(g, "fold8.smoothed"))
+    if (auto t = smoothed_from(r)) s.smoothed.push_back(*std::move(t));
   for (auto& r : rows(g, "fold8.warnings")) s.warnings.push_back(r[0]);
   return s;
 }

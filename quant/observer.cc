@@ -92,6 +92,14 @@ void Observer::add_channels(std::span<const float> values, std::size_t channels,
     channel_min_.assign(channels, 0);
     channel_max_.assign(channels, 0);
   }
+  if (inner == 1) {
+    for (std::size_t i = 0; i < values.size(); i += channels)
+      for (std::size_t c = 0; c < channels; ++c) {
+        channel_min_[c] = std::min(channel_min_[c], values[i + c]);
+        channel_max_[c] = std::max(channel_max_[c], values[i + c]);
+      }
+    return;
+  }
   for (std::size_t i = 0; i < values.size(); i += inner) {
     const std::size_t c = i / inner % channels;
     const auto [lo, hi] =

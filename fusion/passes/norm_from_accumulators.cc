@@ -76,6 +76,9 @@ class Pass {
     if (maker == kNoNode || !std::holds_alternative<Linear>(g_.node(maker).op)) return ok_status();
     const Node& layer = g_.node(maker);
     if (std::get<Linear>(layer.op).activation != Activation::none) return ok_status();
+    // Kernels of norms add f32 residuals only.
+    if (operand(layer, 3) != kNoValue && g_.type(operand(layer, 3)).dtype != DType::f32)
+      return ok_status();
     const auto m = multipliers(layer);
     if (!m) return ok_status();
     const auto norms = std::count_if(index_.consumers(v).begin(), index_.consumers(v).end(),

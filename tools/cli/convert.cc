@@ -8,6 +8,7 @@
 #include "tools/cli/common.h"
 #include "tools/cli/facts_json.h"
 #include "tools/cli/prefer.h"
+#include "tools/cli/smoothing.h"
 #include "tools/data/preprocess.h"
 #include "tools/onnx/onnx.h"
 
@@ -16,7 +17,7 @@ namespace {
 
 struct Args {
   std::string model, output, json, method = "auto", activations = "auto", streams = "auto",
-                                   attention = "auto", weights = "channel";
+                                   attention = "auto", weights = "channel", smooth = "auto";
   std::vector<std::string> keep_float, preprocess;
   double percentile = quant::kPercentile;
   bool float_only = false, no_search = false, no_equalize = false;
@@ -30,6 +31,8 @@ Result<fusion::ConvertOptions> options_of(const Args& args, Progress& progress) 
   o.float_only = args.float_only;
   o.search = !args.no_search;
   o.equalize = !args.no_equalize;
+  FOLD8_TRY(o.smooth, smoothing_of(args.smooth));
+  if (o.smooth.off) o.equalize = false;
   o.threads = args.threads > 0 ? args.threads : usable_cpus();
   o.quantize.keep_float = args.keep_float;
   o.quantize.percentile = args.percentile;
@@ -95,6 +98,7 @@ void print_summary(const Args& args, const fusion::Converted& c, std::size_t byt
     say(fmt::format("  output {}: SQNR {}, max error {:.4g}{}", o.name,
                     decibels(o.error.sqnr_db, o.error.exact), o.error.max_abs,
                     o.top1 ? fmt::format(", top-1 agreement {:.1f} %", *o.top1 * 100) : ""));
+  if (const std::string line = smoothing_line(s.smoothed); !line.empty()) say("  " + line);
   if (!s.declined.empty())
     say(fmt::format("  {} rewrites declined: `fold8 inspect --why {}` says why", s.declined.size(),
                     args.output));
@@ -191,6 +195,10 @@ Command add_convert(CLI::App& app) {
   add_prefer_options(app, args->prefer);
   app.add_option("--preprocess", args->preprocess,
                  "NAME:mean=..,std=..,layout=nhwc,dtype=u8 becomes part of the model");
+  app.add_option("--smooth", args->smooth,
+                 "SmoothQuant: auto (where the samples say that it gains), off (no equalization "
+                 "either), or its alpha in [0, 1] for every layer")
+      ->capture_default_str();
   app.add_flag("--no-equalize", args->no_equalize,
                "Do not try to move factors between neighbouring layers whose channels differ much");
   app.add_flag("--no-search", args->no_search, "Do not try remedies where INT8 is poor");

@@ -3,6 +3,7 @@
 #include <iostream>
 
 #include "runtime/format/f8.h"
+#include "tools/cli/smoothing.h"
 
 namespace fold8::cli {
 
@@ -22,6 +23,7 @@ void add_facts(const fusion::ConvertSummary& f, Json& j) {
   j["float_layers"] = Json::array();
   for (const auto& l : f.float_layers)
     j["float_layers"].push_back({{"node", l.node}, {"op", l.op}, {"why", l.why}});
+  j["smoothed"] = smoothed_json(f.smoothed);
   j["declined"] = declined_json(f.declined);
   j["warnings"] = f.warnings;
 }

@@ -8,6 +8,7 @@
 #include "runtime/graph/text.h"
 #include "tools/cli/common.h"
 #include "tools/cli/facts_json.h"
+#include "tools/cli/smoothing.h"
 #include "tools/onnx/onnx.h"
 
 namespace fold8::cli {
@@ -90,9 +91,12 @@ void print(const Inspected& in, const Args& args) {
       in.facts.batch_norms_left);
   if (!in.facts.speed_target.empty())
     std::cout << "  chosen for speed on " << in.facts.speed_target << " (--prefer speed)\n";
+  if (const std::string line = smoothing_line(in.facts.smoothed); !line.empty())
+    std::cout << "  " << line << "\n";
   if (args.verify && is_f8(args.model)) std::cout << "  all checksums are right\n";
   if (args.why) {
     for (const auto& q : in.facts.quantized_layers) std::cout << "  int8     " << q << "\n";
+    for (const auto& t : in.facts.smoothed) std::cout << "  smoothed " << smoothed_line(t) << "\n";
     if (in.facts.declined.empty()) std::cout << "  nothing was declined\n";
     for (const auto& f : in.facts.float_layers)
       std::cout << fmt::format("  float    {} ({}): {}\n", f.node, f.op, f.why);
