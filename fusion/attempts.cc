@@ -6,6 +6,7 @@
 #include "fusion/batch_norms.h"
 #include "fusion/pipeline.h"
 #include "fusion/prefer_speed.h"
+#include "fusion/round_weights.h"
 #include "quant/sample_rows.h"
 
 namespace fold8::fusion {
@@ -32,8 +33,12 @@ std::string decibels(double db) {
 
 Attempts::Attempts(quant::SampleSource* samples, const ConvertOptions& options,
                    ConvertSummary& summary)
-    : samples_(samples), options_(options), summary_(summary), log_(options, summary) {
-  if (options.quantize.streams == Streams::f32) streams_ = Streams::f32;
+    : samples_(samples),
+      options_(options),
+      summary_(summary),
+      log_(options, summary),
+      chosen_(options.quantize) {
+  if (chosen_.streams == Streams::automatic) chosen_.streams = Streams::u8;
 }
 
 Result<Attempt> Attempts::best(Graph fused) {
@@ -42,10 +47,11 @@ Result<Attempt> Attempts::best(Graph fused) {
     FOLD8_TRY(auto smooth, smoothed(base));
     if (smooth) base = *std::move(smooth);
   }
-  FOLD8_TRY(Attempt best, attempt(base, options_.quantize, ""));
+  FOLD8_TRY(Attempt best, attempt(base, chosen_, ""));
   if (!options_.smooth.alpha && options_.search) FOLD8_CHECK_OK(try_smoothed(base, best));
   if (options_.quantize.streams == Streams::automatic) FOLD8_CHECK_OK(weigh_streams(base, best));
   if (options_.equalize && options_.search) FOLD8_CHECK_OK(try_equalized(base, best));
+  if (options_.search) FOLD8_CHECK_OK(try_rounded(base, best));
   if (options_.search && is_poor(best)) FOLD8_CHECK_OK(try_remedies(base, best));
   summary_.smoothed = std::move(base.smoothed);
   return best;
@@ -129,7 +135,7 @@ Status Attempts::weigh_streams(const Base& base, Attempt& best) {
   if (best.outcome.u8_streams == 0 || !best.score.worst_sqnr_db ||
       *best.score.worst_sqnr_db > kGoodSqnrDb)
     return ok_status();
-  QuantizeOptions o = options_.quantize;
+  QuantizeOptions o = chosen_;
   o.streams = Streams::f32;
   FOLD8_TRY(Attempt a, attempt(base, o, ""));
   const double gain = a.score.worst_sqnr_db.value_or(1e9) - *best.score.worst_sqnr_db;
@@ -139,7 +145,7 @@ Status Attempts::weigh_streams(const Base& base, Attempt& best) {
       "cost " +
       decibels(gain) + " more");
   best = std::move(a);
-  streams_ = Streams::f32;
+  chosen_ = o;
   return ok_status();
 }
 
@@ -186,7 +192,7 @@ Status Attempts::try_smoothed(Base& base, Attempt& best) {
   if (!best.score.worst_sqnr_db || *best.score.worst_sqnr_db > kGoodSqnrDb) return ok_status();
   FOLD8_TRY(auto smooth, smoothed(base));
   if (!smooth) return ok_status();
-  FOLD8_TRY(Attempt a, attempt(*smooth, options_.quantize, ""));
+  FOLD8_TRY(Attempt a, attempt(*smooth, chosen_, ""));
   if (a.score.worst_sqnr_db.value_or(1e9) - *best.score.worst_sqnr_db < kLeastGainDb)
     return ok_status();
   best = std::move(a);
@@ -203,9 +209,7 @@ Status Attempts::try_equalized(Base& base, Attempt& best) {
   if (tally.applied == 0) return ok_status();
   FOLD8_TRY(Base equalized, prepare(std::move(g)));
   equalized.smoothed = base.smoothed;
-  QuantizeOptions o = options_.quantize;
-  o.streams = streams_;
-  FOLD8_TRY(Attempt a, attempt(equalized, o, ""));
+  FOLD8_TRY(Attempt a, attempt(equalized, chosen_, ""));
   const double gain = a.score.worst_sqnr_db.value_or(1e9) - *best.score.worst_sqnr_db;
   if (gain < kLeastGainDb) return ok_status();
   summary_.warnings.push_back("factors were moved between " + std::to_string(tally.applied) +
@@ -216,11 +220,37 @@ Status Attempts::try_equalized(Base& base, Attempt& best) {
   return ok_status();
 }
 
+// Weights rounded for the layers' outputs: nothing at run time.
+Status Attempts::try_rounded(const Base& base, Attempt& best) {
+  if (!best.score.worst_sqnr_db || *best.score.worst_sqnr_db > kGoodSqnrDb) return ok_status();
+  RoundedWeights rounded;
+  {
+    const StageLog::Clock clock(log_, "round weights");
+    RoundWeightsOptions o;
+    o.weights = chosen_.weights;
+    o.threads = options_.threads;
+    o.becomes_int8 = [&](const graph::Node& n) {
+      return kept_float_by(chosen_, base.graph, n) == nullptr;
+    };
+    o.progress = [this](std::size_t done, std::size_t total) {
+      log_.progress("round weights", done, total);
+    };
+    FOLD8_TRY(rounded, round_weights(base.graph, base.float_model, *samples_, o));
+  }
+  if (rounded.empty()) return ok_status();
+  QuantizeOptions o = chosen_;
+  o.rounded = std::make_shared<const RoundedWeights>(std::move(rounded));
+  FOLD8_TRY(Attempt a, attempt(base, o, ""));
+  if (!better(a, best)) return ok_status();
+  best = std::move(a);
+  chosen_ = o;
+  return ok_status();
+}
+
 // Cheapest first. The best attempt is kept, and what was done is said.
 Status Attempts::try_remedies(const Base& base, Attempt& best) {
   const double before = best.score.worst_sqnr_db.value_or(0);
-  QuantizeOptions tried = options_.quantize;
-  tried.streams = streams_;
+  QuantizeOptions tried = chosen_;
   const auto consider = [&](const QuantizeOptions& o, const std::string& what) -> Status {
     FOLD8_TRY(Attempt a, attempt(base, o, what));
     if (better(a, best)) {

@@ -52,6 +52,7 @@ class Attempts {
   Status weigh_streams(const Base& base, Attempt& best);
   Result<std::optional<Base>> smoothed(const Base& base);
   Status try_smoothed(Base& base, Attempt& best);
+  Status try_rounded(const Base& base, Attempt& best);
   Status try_equalized(Base& base, Attempt& best);
   Status try_remedies(const Base& base, Attempt& best);
 
@@ -59,7 +60,7 @@ class Attempts {
   const ConvertOptions& options_;
   ConvertSummary& summary_;
   StageLog log_;
-  Streams streams_ = Streams::u8;  // what weigh_streams decided
+  QuantizeOptions chosen_;  // what the options say, and what the samples decided so far
 };
 
 }  // namespace fold8::fusion

@@ -143,8 +143,7 @@ class Quantizer {
     const auto key = std::make_tuple(w, axis, groups);
     const auto known = weights_.find(key);
     if (known == weights_.end()) {
-      auto q = quant::quantize_weight(g_.constant<float>(w), g_.type(w).shape, axis,
-                                      options_.weights, groups);
+      auto q = codes_of(w, axis, groups);
       if (!q.ok())
         return in_context("weight '" + g_.value(w).name + "' of node '" + n.name + "'", q.error());
       auto bytes = Buffer::allocate(q->codes.size());
@@ -156,6 +155,15 @@ class Quantizer {
     }
     g_.node(id).inputs[1] = weights_[key];
     return ok_status();
+  }
+
+  Result<quant::QuantizedWeight> codes_of(ValueId w, int axis, std::int64_t groups) const {
+    if (options_.rounded)
+      if (const auto known = options_.rounded->find(g_.value(w).name);
+          known != options_.rounded->end())
+        return known->second;
+    return quant::quantize_weight(g_.constant<float>(w), g_.type(w).shape, axis, options_.weights,
+                                  groups);
   }
 
   // From the outputs up: whoever writes a tensor that is rounded to u8 anyway reads u8 too.

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -52,6 +53,8 @@ struct QuantizeOptions {
   std::map<std::string, std::string>
       also_float;  // name of the layer's output -> why it stays float
   const quant::CalibrationTable* calibration = nullptr;  // null: no data
+  // By the name of the f32 weight: codes better than rounding each weight by itself.
+  std::shared_ptr<const std::map<std::string, quant::QuantizedWeight>> rounded;
 };
 
 struct FloatLayer {

@@ -1,0 +1,33 @@
+// Codes of the weights of linear layers that serve the layers' outputs on the samples
+// (quant/round_weights.h).
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "quant/quantize_weights.h"
+#include "quant/sample_source.h"
+#include "runtime/exec/model.h"
+#include "runtime/graph/graph.h"
+
+namespace fold8::fusion {
+
+struct RoundWeightsOptions {
+  quant::WeightGranularity weights = quant::WeightGranularity::per_channel;
+  std::function<bool(const graph::Node&)> becomes_int8;  // null: every layer
+  int threads = 1;
+  std::function<void(std::size_t done, std::size_t total)> progress;
+};
+
+using RoundedWeights = std::map<std::string, quant::QuantizedWeight>;  // by name of the f32 weight
+
+// `g` and `model` are the same float network. Left out: weights that several tensors meet, and
+// batches of matrices.
+Result<RoundedWeights> round_weights(const graph::Graph& g,
+                                     std::shared_ptr<const exec::Model> model,
+                                     quant::SampleSource& samples,
+                                     const RoundWeightsOptions& options);
+
+}  // namespace fold8::fusion

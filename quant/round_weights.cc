@@ -1,0 +1,142 @@
+#include "quant/round_weights.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace fold8::quant {
+namespace {
+
+constexpr std::size_t kBlock = 48;  // channels whose effect on the others is summed up at a time
+constexpr std::size_t kTile = 16;   // outputs rounded side by side
+
+// a (row-major, n x n, its upper triangle) becomes R with R^T R = a.
+// `least`: what no pivot is below but for rounding.
+void cholesky(std::vector<double>& a, std::size_t n, double least, ThreadPool& pool) {
+  for (std::size_t b = 0; b < n; b += kBlock) {
+    const std::size_t end = std::min(b + kBlock, n);
+    for (std::size_t k = b; k < end; ++k) {
+      double* rk = a.data() + k * n;
+      const double d = __builtin_sqrt(std::max(rk[k], least));
+      rk[k] = d;
+      for (std::size_t j = k + 1; j < n; ++j) rk[j] /= d;
+      for (std::size_t i = k + 1; i < end; ++i) {
+        double* ri = a.data() + i * n;
+        const double f = rk[i];
+        for (std::size_t j = i; j < n; ++j) ri[j] -= f * rk[j];
+      }
+    }
+    if (end == n) break;
+    pool.parallel_for(n - end, 16, [&](std::size_t first, std::size_t last, std::size_t) {
+      for (std::size_t i = end + first; i < end + last; ++i) {
+        double* ri = a.data() + i * n;
+        for (std::size_t k = b; k < end; ++k) {
+          const double* rk = a.data() + k * n;
+          const double f = rk[i];
+          for (std::size_t j = i; j < n; ++j) ri[j] -= f * rk[j];
+        }
+      }
+    });
+  }
+}
+
+// One tile of outputs: weights, and what they have been rounded to, channel by channel.
+class Tile {
+ public:
+  explicit Tile(const RoundingFactor& factor)
+      : factor_(factor), w_(factor.width() * kTile), e_(w_.size()), sum_(w_.size()) {}
+
+  void round(std::span<const float> w, std::size_t first, std::size_t count,
+             std::span<const float> scales, std::int8_t* codes) {
+    const std::size_t width = factor_.width();
+    const auto order = factor_.order();
+    std::fill(w_.begin(), w_.end(), 0.0);
+    std::fill(sum_.begin(), sum_.end(), 0.0);
+    for (std::size_t t = 0; t < kTile; ++t)
+      scale_[t] = t < count ? double{scales[first + t]} : 1.0;
+    for (std::size_t j = 0; j < width; ++j)
+      for (std::size_t t = 0; t < count; ++t) w_[j * kTile + t] = w[(first + t) * width + order[j]];
+    for (std::size_t end = width; end > 0;) {
+      const std::size_t begin = end > kBlock ? end - kBlock : 0;
+      for (std::size_t j = end; j-- > begin;) {
+        add_effects(j, j + 1, end);
+        double q[kTile];
+        choose(j, q);
+        for (std::size_t t = 0; t < count; ++t)
+          codes[(first + t) * width + order[j]] = static_cast<std::int8_t>(q[t]);
+      }
+      for (std::size_t j = 0; j < begin; ++j) add_effects(j, begin, end);
+      end = begin;
+    }
+  }
+
+ private:
+  // sum_j += R_ji e_i for i in [begin, end).
+  void add_effects(std::size_t j, std::size_t begin, std::size_t end) {
+    const double* r = factor_.row(j);
+    double sum[kTile];
+    double* kept = sum_.data() + j * kTile;
+    for (std::size_t t = 0; t < kTile; ++t) sum[t] = kept[t];
+    for (std::size_t i = begin; i < end; ++i) {
+      const double* e = e_.data() + i * kTile;
+      const double f = r[i];
+      for (std::size_t t = 0; t < kTile; ++t) sum[t] += f * e[t];
+    }
+    for (std::size_t t = 0; t < kTile; ++t) kept[t] = sum[t];
+  }
+
+  void choose(std::size_t j, double* q) {
+    const double diagonal = factor_.row(j)[j];
+    for (std::size_t t = 0; t < kTile; ++t) {
+      const double w = w_[j * kTile + t], wanted = w + sum_[j * kTile + t] / diagonal;
+      q[t] = std::clamp(__builtin_rint(wanted / scale_[t]), -127.0, 127.0);
+      e_[j * kTile + t] = w - q[t] * scale_[t];
+    }
+  }
+
+  const RoundingFactor& factor_;
+  std::vector<double> w_, e_, sum_;  // [width, kTile]
+  double scale_[kTile] = {};
+};
+
+}  // namespace
+
+Result<RoundingFactor> RoundingFactor::of(const Moments& moments, ThreadPool& pool) {
+  const std::size_t n = moments.width;
+  double mean = 0;
+  for (std::size_t j = 0; j < n; ++j) mean += double{moments.xx[j * n + j]} / static_cast<double>(n);
+  if (!std::isfinite(mean)) return invalid_model("its second moments are not finite");
+  RoundingFactor f;
+  f.order_.resize(n);
+  std::iota(f.order_.begin(), f.order_.end(), std::size_t{0});
+  std::stable_sort(f.order_.begin(), f.order_.end(), [&](std::size_t a, std::size_t b) {
+    return moments.xx[a * n + a] < moments.xx[b * n + b];
+  });
+  const double lambda = mean > 0 ? kDamping * mean : 1.0;
+  f.r_.assign(n * n, 0.0);
+  for (std::size_t i = 0; i < n; ++i) {
+    const float* row = moments.xx.data() + f.order_[i] * n;
+    double* r = f.r_.data() + i * n;
+    for (std::size_t j = i; j < n; ++j) r[j] = row[f.order_[j]];
+    r[i] += lambda;
+  }
+  cholesky(f.r_, n, lambda / 2, pool);
+  return f;
+}
+
+Result<QuantizedWeight> round_for_outputs(std::span<const float> w, const Shape& shape,
+                                          const RoundingFactor& factor,
+                                          WeightGranularity granularity, ThreadPool& pool) {
+  // Scales (and what NaN deserves) as without moments.
+  FOLD8_TRY(QuantizedWeight result, quantize_weight(w, shape, 0, granularity));
+  const std::size_t outputs = w.size() / factor.width(), tiles = (outputs + kTile - 1) / kTile;
+  const auto scales = result.params.scales();
+  pool.parallel_for(tiles, 1, [&](std::size_t begin, std::size_t end, std::size_t) {
+    Tile tile(factor);
+    for (std::size_t i = begin; i < end; ++i)
+      tile.round(w, i * kTile, std::min(kTile, outputs - i * kTile), scales, result.codes.data());
+  });
+  return result;
+}
+
+}  // namespace fold8::quant
