@@ -43,10 +43,10 @@ Result<RoundedWeights> round_weights(const Graph& g, std::shared_ptr<const exec:
   for (const auto& [tensor, of_tensor] : weights)
     widths[tensor] = static_cast<std::size_t>(g.type(*of_tensor.begin()).shape.extent(1));
   ThreadPool pool(options.threads);
-  const DefaultFloatMode mode;
   RoundedWeights rounded;
   std::size_t done = 0;
   const auto take = [&](const std::string& tensor, quant::Moments moments) -> Status {
+    const DefaultFloatMode mode;  // not around the runs of sessions that end meanwhile
     auto factor = quant::RoundingFactor::of(moments, pool);
     if (!factor.ok()) return in_context("tensor '" + tensor + "'", factor.error());
     moments = {};
