@@ -52,6 +52,8 @@ Result<Attempt> Attempts::best(Graph fused) {
   if (options_.quantize.streams == Streams::automatic) FOLD8_CHECK_OK(weigh_streams(base, best));
   if (options_.equalize && options_.search) FOLD8_CHECK_OK(try_equalized(base, best));
   if (options_.search) FOLD8_CHECK_OK(try_rounded(base, best));
+  if (options_.quantize.attention == AttentionProducts::automatic)
+    FOLD8_CHECK_OK(weigh_attention(base, best));
   if (options_.search && is_poor(best)) FOLD8_CHECK_OK(try_remedies(base, best));
   summary_.smoothed = std::move(base.smoothed);
   return best;
@@ -149,12 +151,29 @@ Status Attempts::weigh_streams(const Base& base, Attempt& best) {
   return ok_status();
 }
 
+// INT8 inside attention is faster, within the same budget. Last: what else the samples decide is
+// the same for both.
+Status Attempts::weigh_attention(const Base& base, Attempt& best) {
+  if (best.outcome.int8_attentions == 0 || !best.score.worst_sqnr_db ||
+      *best.score.worst_sqnr_db > kGoodSqnrDb)
+    return ok_status();
+  QuantizeOptions o = chosen_;
+  o.attention = AttentionProducts::f32;
+  FOLD8_TRY(Attempt a, attempt(base, o, ""));
+  const double gain = a.score.worst_sqnr_db.value_or(1e9) - *best.score.worst_sqnr_db;
+  if (gain <= kAttentionBudgetDb) return ok_status();
+  summary_.warnings.push_back("attention stays float (--attention f32): in INT8 it would cost " +
+                              decibels(gain) + " more");
+  best = std::move(a);
+  chosen_ = o;
+  return ok_status();
+}
+
 // The network with factors moved out of what its linear layers read; nullopt where there is nothing
 // to gain, or nothing to measure it on.
 Result<std::optional<Attempts::Base>> Attempts::smoothed(const Base& base) {
   std::optional<Base> none;
-  if (options_.smooth.off || !base.table ||
-      options_.quantize.activations == Activations::float_)
+  if (options_.smooth.off || !base.table || options_.quantize.activations == Activations::float_)
     return none;
   Graph g = base.unlowered;
   const auto tensors = values_to_smooth(g);
@@ -166,7 +185,8 @@ Result<std::optional<Attempts::Base>> Attempts::smoothed(const Base& base) {
   {
     const StageLog::Clock clock(log_, "smooth");
     if (!options_.smooth.alpha) {
-      FOLD8_TRY(rows, quant::sample_rows(base.float_model, *samples_, names, kRows, options_.threads));
+      FOLD8_TRY(rows,
+                quant::sample_rows(base.float_model, *samples_, names, kRows, options_.threads));
     }
     SmoothOptions o;
     o.alpha = options_.smooth.alpha;

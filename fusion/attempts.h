@@ -50,6 +50,7 @@ class Attempts {
   Result<Attempt> attempt(const Base& base, QuantizeOptions options, std::string remedy);
   bool is_poor(const Attempt& a) const;
   Status weigh_streams(const Base& base, Attempt& best);
+  Status weigh_attention(const Base& base, Attempt& best);
   Result<std::optional<Base>> smoothed(const Base& base);
   Status try_smoothed(Base& base, Attempt& best);
   Status try_rounded(const Base& base, Attempt& best);
