@@ -217,10 +217,32 @@ class Fuser {
     return round_in_producer(id, p);
   }
 
+  // Factors of the last axis in front of a rounding per token (what smoothing leaves where nothing
+  // takes them) become part of it.
+  bool takes_factor(NodeId id) {
+    const NodeId p = index_.producer(g_.node(id).inputs[0]);
+    if (p == kNoNode || g_.node(id).inputs.size() > 1) return false;
+    const Node& n = g_.node(p);
+    const auto* affine = std::get_if<graph::Affine>(&n.op);
+    if (affine == nullptr || affine->activation != Activation::none ||
+        affine->axis != g_.type(n.inputs[0]).shape.rank() - 1 || g_.type(n.inputs[0]).quant ||
+        !g_.is_constant(n.inputs[1]) || !g_.is_constant(n.inputs[2]))
+      return false;
+    for (const float shift : g_.constant<float>(n.inputs[2]))
+      if (shift != 0.0f) return false;
+    const ValueId x = n.inputs[0], factor = n.inputs[1];
+    const bool last = index_.consumers(n.outputs[0]).size() == 1 && !g_.is_output(n.outputs[0]);
+    if (last) edit(p, [&](Node& a) { a.dead = true; });
+    edit(id, [&](Node& q) { q.inputs = {x, factor}; });
+    return true;
+  }
+
   // A norm whose only reader rounds per token writes codes and scales itself.
   bool dynamic_quantize(NodeId id) {
     const Node& n = g_.node(id);
     if (std::get<graph::DynamicQuantize>(n.op).onnx) return false;
+    if (takes_factor(id)) return true;
+    if (n.inputs.size() > 1) return false;
     const ValueId x = n.inputs[0];
     const NodeId p = sole_producer(x);
     if (p == kNoNode || n.outputs.size() < 2) return false;

@@ -6,6 +6,7 @@
 //   moves or selects values Conv(Dequantize(x), Dequantize(w)) -> Conv(x, w) Add(Dequantize(a),
 //   Dequantize(b)) rounded to u8 -> Add(a, b) Quantize(Dequantize(x)), same params -> x
 //   DynamicQuantize(LayerNorm(x))      -> LayerNorm with a per-token result
+//   DynamicQuantize(x * factor)        -> DynamicQuantize(x, factor)
 //
 // Where fusing an imported Quantize/Dequantize would change a rounding, it stays as written (the
 // numeric contract).

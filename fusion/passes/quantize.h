@@ -40,7 +40,7 @@ enum class AttentionProducts : std::uint8_t {
   int8,
   f32,
 };
-inline constexpr double kAttentionBudgetDb = 1.0;
+inline constexpr double kAttentionBudgetDb = 1.5;
 
 struct QuantizeOptions {
   quant::Method method = quant::Method::automatic;

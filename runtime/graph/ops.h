@@ -328,7 +328,8 @@ struct Dequantize {
   std::int64_t axis = 1, block_size = 0;
   FOLD8_OP("dequantize", FOLD8_FIELD(axis) FOLD8_FIELD(block_size))
 };
-// per token: outputs q u8@token, scale f32 [..., 1] (numeric contract: s = max(max|x|/127, 2^-126), zero point 128).
+// per token: outputs q u8@token, scale f32 [..., 1] (numeric contract: s = max(max|x|/127, 2^-126), zero point 128);
+// inputs x, factor? f32 [D]: x * factor along the last axis, rounded, takes x's place.
 // onnx: DynamicQuantizeLinear: outputs q u8, scale f32 [], zero_point u8 [].
 struct DynamicQuantize {
   bool onnx = false;

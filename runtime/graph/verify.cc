@@ -47,7 +47,7 @@ struct ArityOf {
   Arity operator()(const Einsum&) const { return {1, -1, 1, 1}; }
   Arity operator()(const Quantize&) const { return {1, 3, 1, 1}; }
   Arity operator()(const Dequantize&) const { return {1, 3, 1, 1}; }
-  Arity operator()(const DynamicQuantize&) const { return {1, 1, 1, 3}; }
+  Arity operator()(const DynamicQuantize&) const { return {1, 2, 1, 3}; }
   Arity operator()(const Lookup&) const { return {2, 2, 1, 1}; }
   Arity operator()(const If&) const { return {1, -1, 1, -1}; }
   Arity operator()(const Loop&) const { return {0, -1, 0, -1}; }

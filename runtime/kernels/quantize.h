@@ -57,6 +57,8 @@ struct QuantizeRowsArgs {
   std::uint8_t* q = nullptr;
   std::size_t q_stride = 0;  // 0 stands for cols
   float* scales = nullptr;   // [rows]
+  const float* factors =
+      nullptr;  // [cols], or null: x[i,j] * factors[j], rounded, in place of x[i,j]
 };
 using quantize_rows_fn = void(const QuantizeRowsArgs& args);
 

@@ -44,16 +44,19 @@ void quantize_rows(const QuantizeRowsArgs& args) {
   const std::size_t x_stride = args.x_stride != 0 ? args.x_stride : args.cols;
   const std::size_t q_stride = args.q_stride != 0 ? args.q_stride : args.cols;
   for (std::size_t i = 0; i < args.rows; ++i) {
-    const float* x = args.x + i * x_stride;
+    const auto x = [&](std::size_t j) {
+      const float v = args.x[i * x_stride + j];
+      return args.factors != nullptr ? v * args.factors[j] : v;
+    };
     bool finite = true;
     float largest = 0;
     for (std::size_t j = 0; j < args.cols; ++j) {
-      const float m = __builtin_fabsf(x[j]);
+      const float m = __builtin_fabsf(x(j));
       finite = finite && m < __builtin_inff();
       largest = m > largest ? m : largest;
     }
     const float s = dynamic_row_scale(finite ? largest : __builtin_inff());
-    for (std::size_t j = 0; j < args.cols; ++j) args.q[i * q_stride + j] = quantize_in_row(x[j], s);
+    for (std::size_t j = 0; j < args.cols; ++j) args.q[i * q_stride + j] = quantize_in_row(x(j), s);
     args.scales[i] = s;
   }
 }

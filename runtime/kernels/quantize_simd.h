@@ -91,6 +91,21 @@ inline I16<Arch> magnitude_bits(V16<Arch> v) {
   return Lanes<V16<Arch>>::bits(v) & I16<Arch>(0x7fffffff);
 }
 
+// value(j, n): elements of the row.
+template <class Arch, class Value>
+FOLD8_INLINE float quantize_row(std::size_t cols, std::uint8_t* q, const Value& value) {
+  I16<Arch> largest(0);
+  for_steps<Arch>(cols, [&](std::size_t j, auto n) {
+    largest = Memory16<Arch>::max(largest, magnitude_bits<Arch>(value(j, n)));
+  });
+  const float s = row_scale_of<Arch>(largest);
+  const RowQuotient<Arch> codes(s);
+  for_steps<Arch>(cols, [&](std::size_t j, auto n) {
+    store_u8<Arch>(q + j, n, codes(value(j, n)) + I16<Arch>(128));
+  });
+  return s;
+}
+
 template <class Arch>
 void quantize_rows(const QuantizeRowsArgs& args) {
   const std::size_t x_stride = args.x_stride != 0 ? args.x_stride : args.cols;
@@ -98,16 +113,13 @@ void quantize_rows(const QuantizeRowsArgs& args) {
   for (std::size_t i = 0; i < args.rows; ++i) {
     const float* x = args.x + i * x_stride;
     std::uint8_t* q = args.q + i * q_stride;
-    I16<Arch> largest(0);
-    for_steps<Arch>(args.cols, [&](std::size_t j, auto n) {
-      largest = Memory16<Arch>::max(largest, magnitude_bits<Arch>(load<Arch>(x + j, n)));
-    });
-    const float s = row_scale_of<Arch>(largest);
-    const RowQuotient<Arch> codes(s);
-    for_steps<Arch>(args.cols, [&](std::size_t j, auto n) {
-      store_u8<Arch>(q + j, n, codes(load<Arch>(x + j, n)) + I16<Arch>(128));
-    });
-    args.scales[i] = s;
+    if (args.factors == nullptr)
+      args.scales[i] = quantize_row<Arch>(
+          args.cols, q, [&](std::size_t j, auto n) { return load<Arch>(x + j, n); });
+    else
+      args.scales[i] = quantize_row<Arch>(args.cols, q, [&](std::size_t j, auto n) {
+        return load<Arch>(x + j, n) * load<Arch>(args.factors + j, n);
+      });
   }
 }
 

@@ -6,7 +6,7 @@
 namespace fold8::ops {
 
 Status infer_op(const graph::DynamicQuantize& op, InferContext& c) {
-  FOLD8_CHECK_OK(expect_operands(c, 1, 1, 3));
+  FOLD8_CHECK_OK(expect_operands(c, 1, op.onnx ? 1 : 2, 3));
   FOLD8_CHECK_OK(expect_dtype(c, 0, {DType::f32}));
   const Shape& x = c.shape(0);
   c.set(0, DType::u8, x);
@@ -16,6 +16,13 @@ Status infer_op(const graph::DynamicQuantize& op, InferContext& c) {
     return ok_status();
   }
   if (x.rank() < 1) return bad_input(c, 0, "rank 1 or more");
+  if (c.has(1)) {
+    FOLD8_CHECK_OK(expect_dtype(c, 1, {DType::f32}));
+    const Dim d = x.back();
+    const auto n = c.shape(1).elements();
+    if (c.shape(1).rank() != 1 || (n && d.known() && *n != d.value()))
+      return bad_input(c, 1, "a factor for each of the last axis of input 0, " + to_string(x));
+  }
   if (!c.outputs[0].typed) c.outputs[0].type.quant = QuantParams::per_token();
   Shape s = x;
   s[x.rank() - 1] = Dim(1);
@@ -56,16 +63,18 @@ Result<StepPtr> prepare_op(const graph::DynamicQuantize& op, const PrepareContex
   const auto rows = static_cast<std::size_t>(c.type(0).shape.count(0, c.type(0).shape.rank() - 1));
   if (!c.wants(0) || !c.wants(1))
     return invalid_model("per-token quantization needs both its outputs");
-  return make_step([rows, cols, kernel = c.kernels->quantize_rows](const RunContext& run) {
-    parallel(run, rows, grain_for(2 * cols), [&](std::size_t b, std::size_t e, std::size_t) {
-      kernel({.rows = e - b,
-              .cols = cols,
-              .x = in<float>(run, 0) + b * cols,
-              .q = out<std::uint8_t>(run, 0) + b * cols,
-              .scales = out<float>(run, 1) + b});
-    });
-    return ok_status();
-  });
+  return make_step(
+      [rows, cols, scaled = c.has(1), kernel = c.kernels->quantize_rows](const RunContext& run) {
+        parallel(run, rows, grain_for(2 * cols), [&](std::size_t b, std::size_t e, std::size_t) {
+          kernel({.rows = e - b,
+                  .cols = cols,
+                  .x = in<float>(run, 0) + b * cols,
+                  .q = out<std::uint8_t>(run, 0) + b * cols,
+                  .scales = out<float>(run, 1) + b,
+                  .factors = scaled ? in<float>(run, 1) : nullptr});
+        });
+        return ok_status();
+      });
 }
 
 }  // namespace fold8::ops

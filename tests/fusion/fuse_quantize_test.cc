@@ -38,6 +38,21 @@ TEST(FuseQuantize, IntoFloatKernelsWithTheSameBytes) {
   }
 }
 
+TEST(FuseQuantize, FactorsBelongToTheRoundingPerToken) {
+  const std::string head = "x: f32[3,8]\nh = affine(x, random:f32[8], ",
+                    tail = ") axis=1\nq, s = dynamic_quantize(h)\nreturn q, s";
+  EXPECT_THAT(op_names(fused(head + "zeros:f32[8]" + tail, 0).graph),
+              ElementsAre("dynamic_quantize"));
+  EXPECT_THAT(op_names(fused(head + "random:f32[8]" + tail, 0).graph),
+              ElementsAre("affine", "dynamic_quantize"));
+  // Somebody else reads the product: it stays for them.
+  EXPECT_THAT(op_names(fused("x: f32[3,8]\nh = affine(x, random:f32[8], zeros:f32[8]) axis=1\n"
+                             "q, s = dynamic_quantize(h)\nr = relu(h)\nreturn q, s, r",
+                             0)
+                           .graph),
+              UnorderedElementsAre("affine", "dynamic_quantize", "relu"));
+}
+
 TEST(FuseQuantize, IntoInt8LayersWithinOneStep) {
   for (const char* act : {"", " activation=clip a=0 b=6"}) {
     const Ran conv =

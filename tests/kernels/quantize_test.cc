@@ -177,6 +177,36 @@ TEST(QuantizeRows, EveryTargetGivesTheReferencesBits) {
   }
 }
 
+TEST(QuantizeRows, FactorsAreMultipliedFirst) {
+  SeededRng rng;
+  for (std::size_t cols : awkward_lengths()) {
+    const std::size_t rows = 4;
+    GuardedBuffer<float> x(rows * cols), factors(cols), want_s(rows), got_s(rows);
+    GuardedBuffer<std::uint8_t> want(rows * cols), got(rows * cols);
+    rng.fill_normal(x.span());
+    for (float& f : factors.span()) f = rng.uniform(0.05f, 3);
+    std::vector<float> product(rows * cols);
+    for (std::size_t i = 0; i < product.size(); ++i) product[i] = x[i] * factors[i % cols];
+    reference_table().quantize_rows({.rows = rows,
+                                     .cols = cols,
+                                     .x = product.data(),
+                                     .q = want.data(),
+                                     .scales = want_s.data()});
+    const auto check = [&](const KernelTable& table) {
+      table.quantize_rows({.rows = rows,
+                           .cols = cols,
+                           .x = x.data(),
+                           .q = got.data(),
+                           .scales = got_s.data(),
+                           .factors = factors.data()});
+      EXPECT_TRUE(same_bits(got.data(), want.data(), rows * cols));
+      EXPECT_TRUE(same_bits(got_s.data(), want_s.data(), rows));
+    };
+    check(reference_table());
+    for_each_vector_target(check);
+  }
+}
+
 TEST(Requantize, EveryTargetGivesTheReferencesBits) {
   SeededRng rng;
   for (std::size_t cols : awkward_lengths()) {

@@ -186,7 +186,7 @@ Command add_convert(CLI::App& app) {
       ->capture_default_str();
   app.add_option("--attention", args->attention,
                  "Products of queries and keys, weights and values: int8 (rounded per token on the "
-                 "way), f32, or auto: int8 unless it costs more than 1 dB on the samples")
+                 "way), f32, or auto: int8 unless it costs more than 1.5 dB on the samples")
       ->capture_default_str();
   app.add_option("--weights", args->weights, "Scales of the weights: channel or tensor")
       ->capture_default_str();
