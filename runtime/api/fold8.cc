@@ -74,6 +74,7 @@ struct fold8_session {
   std::unique_ptr<fold8::exec::Session> session;
   std::vector<fold8::TensorView> inputs;
   std::vector<bool> given;
+  fold8::Tensor state;  // the copy that was asked for last
   bool ran = false;
 };
 
@@ -190,6 +191,34 @@ Status run(fold8_session* s) {
   return fold8::ok_status();
 }
 
+Status add_state(fold8_session* s, const char* output, const char* input, std::int64_t capacity) {
+  if (s == nullptr) return null_argument("session");
+  if (output == nullptr) return null_argument("output");
+  if (input == nullptr) return null_argument("input");
+  s->ran = false;
+  FOLD8_CHECK_OK(s->session->add_state(output, input, capacity));
+  for (std::size_t i = 0; i < s->given.size(); ++i)
+    if (s->session->is_state(i)) s->given[i] = true;
+  return fold8::ok_status();
+}
+
+void fill(const fold8::TensorView& view, fold8_tensor& full) {
+  full.dtype = static_cast<fold8_dtype>(view.dtype);
+  full.rank = view.shape.rank();
+  for (int a = 0; a < full.rank; ++a) full.dims[a] = view.shape.extent(a);
+  full.data = view.data;
+  full.bytes = view.data == nullptr ? 0 : view.bytes();
+}
+
+Status read_state(fold8_session* s, std::size_t index, fold8_tensor* tensor) {
+  if (s == nullptr) return null_argument("session");
+  if (tensor == nullptr) return null_argument("tensor");
+  FOLD8_TRY(s->state, s->session->state(index));
+  fold8_tensor full{};
+  fill(s->state.view(), full);
+  return copy_versioned(full, tensor);
+}
+
 Status output(const fold8_session* s, std::size_t index, fold8_tensor* tensor) {
   if (s == nullptr) return null_argument("session");
   if (tensor == nullptr) return null_argument("tensor");
@@ -201,13 +230,8 @@ Status output(const fold8_session* s, std::size_t index, fold8_tensor* tensor) {
     return fold8::invalid_argument("output " + std::to_string(index) +
                                    " does not exist; the model has " +
                                    std::to_string(outputs.size()));
-  const fold8::TensorView& view = outputs[index];
   fold8_tensor full{};
-  full.dtype = static_cast<fold8_dtype>(view.dtype);
-  full.rank = view.shape.rank();
-  for (int a = 0; a < full.rank; ++a) full.dims[a] = view.shape.extent(a);
-  full.data = view.data;
-  full.bytes = view.bytes();
+  fill(outputs[index], full);
   return copy_versioned(full, tensor);
 }
 
@@ -310,6 +334,34 @@ fold8_status fold8_session_output(const fold8_session* session, size_t index,
                                   fold8_tensor* tensor) {
   return guard([&] { return output(session, index, tensor); });
 }
+
+fold8_status fold8_session_add_state(fold8_session* session, const char* output, const char* input,
+                                     int64_t capacity) {
+  return guard([&] { return add_state(session, output, input, capacity); });
+}
+size_t fold8_session_state_count(const fold8_session* session) {
+  return session == nullptr ? 0 : session->session->state_count();
+}
+int64_t fold8_session_state_length(const fold8_session* session, size_t index) {
+  return session == nullptr ? 0 : session->session->state_length(index);
+}
+fold8_status fold8_session_state(fold8_session* session, size_t index, fold8_tensor* tensor) {
+  return guard([&] { return read_state(session, index, tensor); });
+}
+fold8_status fold8_session_reset_states(fold8_session* session) {
+  return guard([&]() -> Status {
+    if (session == nullptr) return null_argument("session");
+    session->session->reset_states();
+    return fold8::ok_status();
+  });
+}
+fold8_status fold8_session_truncate_states(fold8_session* session, int64_t length) {
+  return guard([&]() -> Status {
+    if (session == nullptr) return null_argument("session");
+    return session->session->truncate_states(length);
+  });
+}
+
 size_t fold8_session_arena_bytes(const fold8_session* session) {
   return session == nullptr ? 0 : session->session->arena_bytes();
 }

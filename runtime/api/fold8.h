@@ -155,13 +155,42 @@ typedef struct fold8_tensor {
   fold8_dtype dtype;
   int32_t rank;
   int64_t dims[FOLD8_MAX_RANK];
-  const void* data; /* row-major, owned by the session, valid until its next run or release */
+  const void* data; /* row-major, owned by the session, valid until its next run or release; NULL
+                       where the output is kept as a state */
   size_t bytes;
 } fold8_tensor;
 
 /* An output of the last successful run. */
 FOLD8_API fold8_status fold8_session_output(const fold8_session* session, size_t index,
                                             fold8_tensor* tensor);
+
+/* ---------------------------------------------------------------- states
+ *
+ * An output that the session keeps as an input of its next run: keys and values of a decoder, the
+ * state of a recurrent network. It lies in the session; the input is not set, the output has no
+ * data. A state grows along one axis, from nothing, or is replaced in each run, from zeros.
+ *
+ *   fold8_session_add_state(session, "present.*", "past_key_values.*", 1024);
+ *   for each token: set the other inputs, fold8_session_run(session);
+ *   fold8_session_reset_states(session);  // the next text
+ */
+
+/* Names may hold up to three '*', which stand for the same text in both; each output that matches
+ * becomes a state. capacity: how long it may grow until memory is allocated and planned anew, twice
+ * as long each time; 0: 64. Until then a run does neither. */
+FOLD8_API fold8_status fold8_session_add_state(fold8_session* session, const char* output,
+                                               const char* input, int64_t capacity);
+FOLD8_API size_t fold8_session_state_count(const fold8_session* session);
+/* Along the axis that grows; 0 before the first run, and for a state that is replaced. */
+FOLD8_API int64_t fold8_session_state_length(const fold8_session* session, size_t index);
+/* A copy of the contents, valid until the next call of this function for the session. An error
+ * before the first run. */
+FOLD8_API fold8_status fold8_session_state(fold8_session* session, size_t index,
+                                           fold8_tensor* tensor);
+/* As in the beginning; memory and plans remain. */
+FOLD8_API fold8_status fold8_session_reset_states(fold8_session* session);
+/* Only the first `length` of every state that grows remain; an error if one is shorter. */
+FOLD8_API fold8_status fold8_session_truncate_states(fold8_session* session, int64_t length);
 
 /* Bytes of intermediate tensors of the last run's plan. */
 FOLD8_API size_t fold8_session_arena_bytes(const fold8_session* session);

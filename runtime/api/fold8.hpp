@@ -255,6 +255,27 @@ class Session {
     check(fold8_session_output(handle_.get(), index, &tensor));
     return Output(tensor);
   }
+
+  // Outputs kept as inputs of the next run; names may hold '*', as in "present.*", "past.*".
+  void add_state(const std::string& output, const std::string& input, std::int64_t capacity = 0) {
+    check(fold8_session_add_state(handle_.get(), output.c_str(), input.c_str(), capacity));
+  }
+  std::size_t state_count() const { return fold8_session_state_count(handle_.get()); }
+  std::int64_t state_length(std::size_t index) const {
+    return fold8_session_state_length(handle_.get(), index);
+  }
+  // A copy, valid until the next call.
+  Output state(std::size_t index) {
+    fold8_tensor tensor{};
+    tensor.struct_size = sizeof tensor;
+    check(fold8_session_state(handle_.get(), index, &tensor));
+    return Output(tensor);
+  }
+  void reset_states() { check(fold8_session_reset_states(handle_.get())); }
+  void truncate_states(std::int64_t length) {
+    check(fold8_session_truncate_states(handle_.get(), length));
+  }
+
   std::size_t arena_bytes() const { return fold8_session_arena_bytes(handle_.get()); }
 
  private:

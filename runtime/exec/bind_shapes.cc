@@ -40,27 +40,13 @@ class FoldedBytes {
   std::size_t used_ = 0;
 };
 
-// The bytes of a value whose elements are known; null if they are not, or its type is none that
-// shapes are made of.
-const std::byte* fold(const Facts& f, FoldedBytes& memory) {
+// Known elements that lie in memory as integers: 0 if they do not, or the bytes of one.
+std::size_t folded_element(const Facts& f) {
   if (!f.ints || !f.ints->all_known() || f.type.layout != Layout::plain || !f.type.shape.known())
-    return nullptr;
-  if (f.type.shape.count() != static_cast<std::int64_t>(f.ints->values.size())) return nullptr;
-  const auto stored = [&]<class T>(T) {
-    std::byte* bytes = memory.take(f.ints->values.size() * sizeof(T));
-    store<T>(*f.ints, bytes);
-    return bytes;
-  };
-  switch (f.type.dtype) {
-    case DType::s64:
-      return stored(std::int64_t{});
-    case DType::s32:
-      return stored(std::int32_t{});
-    case DType::boolean:
-      return stored(std::uint8_t{});
-    default:
-      return nullptr;
-  }
+    return 0;
+  if (f.type.shape.count() != static_cast<std::int64_t>(f.ints->values.size())) return 0;
+  const DType d = f.type.dtype;  // those that shapes are made of
+  return d == DType::s64 || d == DType::s32 || d == DType::boolean ? size_of(d) : 0;
 }
 
 class SegmentInference {
@@ -155,7 +141,9 @@ class SegmentInference {
                                                      " of its output '" + b_.info.g.value(v).name +
                                                      "' cannot be told from the inputs"));
       }
-      if (const std::byte* bytes = fold(f, folded_)) {
+      if (const std::size_t element = folded_element(f)) {
+        std::byte* bytes = folded_.take(f.ints->values.size() * element);
+        write_folded(f, bytes);
         f.data = bytes;
         b_.segment.folded.emplace_back(v, bytes);
       }
@@ -175,6 +163,22 @@ class SegmentInference {
 };
 
 }  // namespace
+
+bool write_folded(const Facts& f, std::byte* bytes) {
+  switch (folded_element(f)) {
+    case sizeof(std::int64_t):
+      store<std::int64_t>(*f.ints, bytes);
+      return true;
+    case sizeof(std::int32_t):
+      store<std::int32_t>(*f.ints, bytes);
+      return true;
+    case sizeof(std::uint8_t):
+      store<std::uint8_t>(*f.ints, bytes);
+      return true;
+    default:
+      return false;
+  }
+}
 
 bool known_while_planning(const graph::Op& op, std::size_t i, const Facts& f) {
   return !is_control_flow(op) && ops::needs_known_ints(op, i) && ints_known(f);

@@ -40,6 +40,23 @@ bool only_constants(const Binding& b, const graph::Node& n) {
   return true;
 }
 
+// Before anything of that size is allocated. Outputs of control flow are checked by their bodies.
+Status check_sizes(const Binding& b, const graph::Node& n) {
+  for (graph::ValueId v : n.outputs) {
+    if (v == graph::kNoValue) continue;
+    const Facts& f = b.plan.facts[v];
+    const auto bytes = f.bytes;
+    if (!bytes || *bytes > b.options.memory_limit)
+      return invalid_argument("tensor '" + b.info.g.value(v).name + "' would be " +
+                              std::string(name(f.type.dtype)) + to_string(planned_shape(f)) +
+                              ", more than the limit of " + megabytes(b.options.memory_limit) +
+                              "; run smaller inputs");
+  }
+  return ok_status();
+}
+
+}  // namespace
+
 Status prepare_operator(Binding& b, const graph::Node& n, PlannedStep& step) {
   std::list<TensorType> bounded;  // stay put
   ops::PrepareContext& c = b.context;
@@ -71,8 +88,7 @@ Status prepare_operator(Binding& b, const graph::Node& n, PlannedStep& step) {
   return status;
 }
 
-// Nothing to write: such a step is not run.
-bool all_empty(const Binding& b, const PlannedStep& step) {
+bool writes_nothing(const Binding& b, const PlannedStep& step) {
   for (graph::ValueId v : step.outputs) {
     if (v == graph::kNoValue) continue;
     if (b.plan.dynamic[at(v)]) return false;
@@ -80,23 +96,6 @@ bool all_empty(const Binding& b, const PlannedStep& step) {
   }
   return true;
 }
-
-// Before anything of that size is allocated. Outputs of control flow are checked by their bodies.
-Status check_sizes(const Binding& b, const graph::Node& n) {
-  for (graph::ValueId v : n.outputs) {
-    if (v == graph::kNoValue) continue;
-    const Facts& f = b.plan.facts[v];
-    const auto bytes = f.bytes;
-    if (!bytes || *bytes > b.options.memory_limit)
-      return invalid_argument("tensor '" + b.info.g.value(v).name + "' would be " +
-                              std::string(name(f.type.dtype)) + to_string(planned_shape(f)) +
-                              ", more than the limit of " + megabytes(b.options.memory_limit) +
-                              "; run smaller inputs");
-  }
-  return ok_status();
-}
-
-}  // namespace
 
 const Shape& planned_shape(const Facts& f) {
   return f.bound && !f.type.shape.known() ? *f.bound : f.type.shape;
@@ -116,7 +115,7 @@ Status prepare_step(Binding& b, graph::NodeId id) {
     FOLD8_CHECK_OK(prepare_control(b, id, step));
   } else {
     FOLD8_CHECK_OK(check_sizes(b, n));
-    step.idle = all_empty(b, step);
+    step.idle = writes_nothing(b, step);
     if (!step.idle) FOLD8_CHECK_OK(prepare_operator(b, n, step));
   }
   for (const auto list : {step.inputs, step.outputs})

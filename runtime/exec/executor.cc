@@ -23,12 +23,6 @@ bool usable_in_place(const TensorView& t) {
   return begin % kAlignment == 0 && last / kPage == (last + kTailPadding) / kPage;
 }
 
-bool same_shapes(const std::vector<Shape>& shapes, std::span<const TensorView> inputs) {
-  for (std::size_t i = 0; i < inputs.size(); ++i)
-    if (!(shapes[i] == inputs[i].shape)) return false;
-  return true;
-}
-
 }  // namespace
 
 std::size_t default_memory_limit() {
@@ -47,11 +41,29 @@ Executor::Executor(const graph::Graph& g, std::vector<graph::NodeId> order,
   options_.controls = &controls_;
 }
 
+Status Executor::add_state(graph::ValueId output, graph::ValueId input, std::int64_t capacity) {
+  FOLD8_CHECK_OK(states_.add(info_, output, input, capacity));
+  state_inputs_.resize(info_.g.inputs.size(), false);
+  state_inputs_[states_.all().back().input_index] = true;
+  current_ = nullptr;
+  outputs_.clear();
+  plans_.clear();
+  followers_.clear();
+  followers_known_ = exact_ = false;
+  return ok_status();
+}
+
 Status Executor::run(std::span<const TensorView> inputs) {
   current_ = nullptr;
   outputs_.clear();
-  current_ = &find_plan(inputs);
   try {
+    if (states_.empty()) {
+      set_key(inputs, false);
+      current_ = &find_plan(key_);
+    } else if (auto planned = plan_for_states(inputs); !planned.ok()) {
+      forget_current();
+      return planned;
+    }
     auto status = run_plan(inputs);
     if (!status.ok()) forget_current();
     return status;
@@ -61,25 +73,106 @@ Status Executor::run(std::span<const TensorView> inputs) {
   }
 }
 
-Plan& Executor::find_plan(std::span<const TensorView> inputs) {
+void Executor::set_key(std::span<const TensorView> inputs, bool capacities) {
+  key_.resize(inputs.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) key_[i] = inputs[i].shape;
+  if (!capacities) return;
+  std::int64_t ahead = 0;  // how far the longest state is from its capacity
+  for (const State& s : states_.all())
+    if (s.axis >= 0) ahead = std::max(ahead, s.capacity - s.length());
+  states_.set_capacities(key_);
+  for (const Follower& f : followers_)
+    key_[f.input][f.axis] = Dim(key_[f.input].extent(f.axis) + ahead);
+}
+
+Plan& Executor::find_plan(std::span<const Shape> key) {
   const auto hit = std::find_if(plans_.begin(), plans_.end(), [&](const auto& p) {
-    return same_shapes(p->input_shapes, inputs);
+    return std::equal(key.begin(), key.end(), p->input_shapes.begin());
   });
   if (hit != plans_.end()) {
     std::rotate(plans_.begin(), hit, hit + 1);
     return *plans_.front();
   }
   if (plans_.size() >= plan_cache_) plans_.pop_back();
-  std::vector<Shape> shapes;
-  for (const TensorView& t : inputs) shapes.push_back(t.shape);
-  plans_.insert(plans_.begin(), start_plan(info_, std::move(shapes)));
+  plans_.insert(plans_.begin(), start_plan(info_, {key.begin(), key.end()}));
+  ++plans_made_;
   return *plans_.front();
 }
 
 void Executor::forget_current() {
   outputs_.clear();
+  if (current_ == nullptr) return;
   plans_.erase(plans_.begin());
   current_ = nullptr;
+}
+
+// Planned for the capacities of states, then made to fit their lengths: while a state grows the
+// plan remains, and only what depends on the length changes.
+Status Executor::plan_for_states(std::span<const TensorView> inputs) {
+  if (!followers_known_) find_followers(inputs);
+  while (!exact_) {
+    set_key(inputs, true);
+    current_ = &find_plan(key_);
+    if (current_->segments.empty()) FOLD8_CHECK_OK(bind_next_segment(info_, options_, *current_));
+    exact_ = !can_update(*current_);
+    if (!exact_) {
+      FOLD8_TRY(const bool fits, update_plan(info_, options_, inputs, *current_));
+      exact_ = !fits;
+    }
+    if (exact_)
+      forget_current();
+    else if (states_.make_room(*current_))
+      return ok_status();
+  }
+  set_key(inputs, false);
+  current_ = &find_plan(key_);
+  return ok_status();
+}
+
+// Axes of one symbol are one extent, unnamed ones go alone. Of inputs that are no states.
+std::vector<std::vector<Executor::Follower>> Executor::open_axes() const {
+  std::vector<std::vector<Follower>> groups;
+  std::vector<Dim> names;
+  for (std::size_t i = 0; i < info_.g.inputs.size(); ++i) {
+    const Shape& declared = info_.g.type(info_.g.inputs[i]).shape;
+    for (int a = 0; !is_state(i) && a < declared.rank(); ++a) {
+      if (declared[a].known()) continue;
+      const auto known =
+          std::find_if(names.begin(), names.end(), [&](Dim d) { return same(d, declared[a]); });
+      if (known == names.end()) {
+        names.push_back(declared[a]);
+        groups.push_back({{i, a}});
+      } else {
+        groups[static_cast<std::size_t>(known - names.begin())].push_back({i, a});
+      }
+    }
+  }
+  return groups;
+}
+
+// Axes go with the states if inference takes both when they are longer, and refuses longer states
+// alone.
+void Executor::find_followers(std::span<const TensorView> inputs) {
+  followers_known_ = true;
+  const auto agree = [&](const std::vector<Follower>& group, std::int64_t states_by,
+                         std::int64_t group_by) {
+    std::vector<Shape> shapes;
+    for (const TensorView& t : inputs) shapes.push_back(t.shape);
+    for (const State& s : states_.all())
+      if (s.axis >= 0) shapes[s.input_index][s.axis] = Dim(s.length() + states_by);
+    for (const Follower& f : group)
+      shapes[f.input][f.axis] = Dim(shapes[f.input].extent(f.axis) + group_by);
+    return shapes_agree(info_, shapes);
+  };
+  const auto groups = open_axes();
+  for (std::size_t i = 0; i < groups.size(); ++i)
+    for (std::size_t j = i; j < groups.size(); ++j) {  // alone, or two together
+      std::vector<Follower> group = groups[i];
+      if (j != i) group.insert(group.end(), groups[j].begin(), groups[j].end());
+      if (!agree(group, 3, 3) || !agree(group, 10, 10) || agree(group, 10, 3)) continue;
+      followers_ = std::move(group);
+      return;
+    }
 }
 
 Status Executor::run_plan(std::span<const TensorView> inputs) {
@@ -94,30 +187,39 @@ Status Executor::run_plan(std::span<const TensorView> inputs) {
     FOLD8_CHECK_OK(run_segment(s));
   }
   hand_over_outputs();
+  states_.keep(*current_);
   return ok_status();
 }
 
 void Executor::set_inputs(std::span<const TensorView> inputs) {
   for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (is_state(i)) continue;
     const graph::ValueId v = info_.g.inputs[i];
-    const Layout layout = info_.g.type(v).layout;
-    if (!options_.keep_all && inputs[i].layout == layout && usable_in_place(inputs[i])) {
+    TensorView staged = inputs[i];
+    staged.layout = info_.g.type(v).layout;
+    // While states grow an input may need it later, and be larger then.
+    if (!states_.empty()) {
+      staged.shape = current_->input_shapes[i];
+      staged_inputs_[i].reserve(staged.bytes());
+      staged.shape = inputs[i].shape;
+    }
+    if (!options_.keep_all && inputs[i].layout == staged.layout && usable_in_place(inputs[i])) {
       current_->data[at(v)] = inputs[i].data;
       continue;
     }
-    TensorView staged = inputs[i];
-    staged.layout = layout;
     staged.data = staged_inputs_[i].reserve(staged.bytes());
     copy_tensor(inputs[i], staged);
     current_->data[at(v)] = staged.data;
   }
+  states_.place(*current_);
 }
 
 void Executor::locate(std::size_t index) {
-  const Segment& s = current_->segments[index];
+  Segment& s = current_->segments[index];
   std::byte* base = arenas_[index].reserve(s.arena_bytes);
   for (const auto& [v, bytes] : s.folded) current_->data[at(v)] = const_cast<std::byte*>(bytes);
   for (const auto& [v, offset] : s.placed) current_->data[at(v)] = base + offset;
+  if (!states_.empty()) states_.redirect(*current_, s);
   for (const auto& [v, source] : s.aliases) current_->data[at(v)] = current_->data[at(source)];
 }
 
@@ -218,6 +320,11 @@ void Executor::hand_over_outputs() {
   for (std::size_t o = 0; o < outputs_.size(); ++o) {
     const graph::ValueId v = info_.g.outputs[o];
     TensorView t = view(v);
+    if (states_.of_output(v) != nullptr) {
+      t.data = nullptr;
+      outputs_[o] = t;
+      continue;
+    }
     // Not ours to change, or in another layout: a copy.
     if (t.layout != Layout::plain || !current_->writable[at(v)]) {
       TensorView copy = t;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/exec/plan.h"
+#include "runtime/exec/states.h"
 
 namespace fold8::exec {
 
@@ -18,9 +19,20 @@ class Executor {
   Executor(const graph::Graph& g, std::vector<graph::NodeId> order, const PlanOptions& options,
            int plan_cache);
 
-  // Inputs have the graph's dtypes and ranks, in any layout that copy_tensor() knows.
+  // Inputs have the graph's dtypes and ranks, in any layout that copy_tensor() knows; those of
+  // states are what States::bind() gave.
   Status run(std::span<const TensorView> inputs);
+  // Data is null where an output is kept as a state.
   const std::vector<TensorView>& outputs() const { return outputs_; }
+
+  // Plans of before are forgotten.
+  Status add_state(graph::ValueId output, graph::ValueId input, std::int64_t capacity);
+  bool is_state(std::size_t input) const {
+    return input < state_inputs_.size() && state_inputs_[input];
+  }
+  States& states() { return states_; }
+  const States& states() const { return states_; }
+  std::size_t plans_made() const { return plans_made_; }
 
   // Where a value of the last run lies; data is null if it is nowhere (any more).
   TensorView find(graph::ValueId v) const;
@@ -31,8 +43,18 @@ class Executor {
   std::size_t arena_bytes() const { return current_ == nullptr ? 0 : current_->arena_bytes(); }
 
  private:
+  // An axis of an input whose extent goes with the lengths of states (a mask over all tokens).
+  struct Follower {
+    std::size_t input;
+    int axis;
+  };
+
   Status run_plan(std::span<const TensorView> inputs);
-  Plan& find_plan(std::span<const TensorView> inputs);
+  Plan& find_plan(std::span<const Shape> key);
+  Status plan_for_states(std::span<const TensorView> inputs);
+  void set_key(std::span<const TensorView> inputs, bool capacities);
+  std::vector<std::vector<Follower>> open_axes() const;
+  void find_followers(std::span<const TensorView> inputs);
   void forget_current();
   void set_inputs(std::span<const TensorView> inputs);
   void locate(std::size_t segment);
@@ -48,7 +70,13 @@ class Executor {
   GraphInfo info_;
   ControlSteps controls_;
   PlanOptions options_;
-  std::size_t plan_cache_;
+  std::size_t plan_cache_, plans_made_ = 0;
+  States states_;
+  std::vector<bool> state_inputs_;  // [inputs]; empty without states
+  std::vector<Follower> followers_;
+  bool followers_known_ = false;
+  bool exact_ = false;      // this graph is planned for lengths, not for capacities
+  std::vector<Shape> key_;  // of the plan that is looked for
   std::vector<std::unique_ptr<Plan>> plans_;  // most recently used first
   Plan* current_ = nullptr;
   std::vector<Arena> arenas_;  // of each segment

@@ -107,7 +107,12 @@ Status infer_node(graph::NodeId id, FactsTable& facts, ops::InferContext& c) {
     if (f.has_type && !out.bound) fill_unknown(out.type.shape, g.type(n.outputs[o]).shape);
     f.type = std::move(out.type);
     f.has_type = true;
-    f.ints = out.ints ? std::make_unique<ops::KnownInts>(std::move(*out.ints)) : nullptr;
+    if (!out.ints)
+      f.ints = nullptr;
+    else if (f.ints)
+      *f.ints = std::move(*out.ints);
+    else
+      f.ints = std::make_unique<ops::KnownInts>(std::move(*out.ints));
     f.bound = out.bound ? std::make_unique<Shape>(*out.bound) : nullptr;
     f.count_bytes();
   }

@@ -71,10 +71,14 @@ struct Segment {
   std::vector<std::pair<graph::ValueId, const std::byte*>>
       folded;  // elements known without running, in folded_bytes
   std::vector<std::shared_ptr<Buffer>> folded_bytes;
+  std::vector<graph::ValueId> kept;  // of `placed`: outputs that states take over
+  bool kept_known = false;
   // What the binding depends on beyond the plan's input shapes; it holds while they are the same.
   std::vector<std::pair<graph::ValueId, Shape>> read_shapes;
   std::vector<std::pair<graph::ValueId, std::shared_ptr<const Buffer>>> read_data;
 };
+
+struct Elastic;  // update_plan.cc
 
 struct Plan {
   std::vector<Shape> input_shapes;  // the key
@@ -83,6 +87,7 @@ struct Plan {
   std::vector<bool> dynamic;        // [values]: the shape comes from a step, each run anew
   std::vector<bool> writable;       // [values]: lies in an arena of ours
   std::vector<Segment> segments;
+  std::shared_ptr<Elastic> elastic;  // once update_plan() has seen it
   bool complete() const;
   std::size_t arena_bytes() const;
   std::size_t least_arena_bytes() const;  // what lives at the same time: no arena is smaller
@@ -94,6 +99,20 @@ std::unique_ptr<Plan> start_plan(const GraphInfo& info, std::vector<Shape> input
 // Binds the segment that begins where the last one ends. Values of earlier segments have data in
 // plan.data.
 Status bind_next_segment(const GraphInfo& info, const PlanOptions& options, Plan& plan);
+
+// The plan is one segment, and no shape in it depends on data.
+bool can_update(const Plan& plan);
+
+// Makes a plan that can_update() fit inputs of other extents, none larger than those it was bound
+// for: what depends on them is inferred and prepared again, everything else stays, and so does the
+// place of every value. Allocates nothing that it has not allocated before. false: the plan cannot
+// be made to fit (a buffer would be too small, an operand could not be shared); it and its facts
+// are of no use any more. So they are after an error.
+Result<bool> update_plan(const GraphInfo& info, const PlanOptions& options,
+                         std::span<const TensorView> inputs, Plan& plan);
+
+// Inference finds no contradiction between these extents, as far as it comes.
+bool shapes_agree(const GraphInfo& info, std::span<const Shape> inputs);
 
 // Forgets segments [from, ..) and what their binding found out.
 void drop_segments(const GraphInfo& info, Plan& plan, std::size_t from);

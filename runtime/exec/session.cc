@@ -52,21 +52,33 @@ struct Session::Impl {
   std::unique_ptr<ThreadPool> pool;
   std::unique_ptr<Executor> executor;
   std::vector<std::int64_t> symbols;
+  std::vector<TensorView> bound;  // inputs, states among them
 
+  // Leaves in `bound` what runs.
   Status check(const std::vector<TensorView>& inputs) {
     const graph::Graph& g = model->graph();
     if (inputs.size() != g.inputs.size())
       return invalid_argument("the model has " + std::to_string(g.inputs.size()) + " inputs, " +
                               std::to_string(inputs.size()) + " were given");
     symbols.assign(g.symbols.size(), -1);
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      const graph::Value& v = g.value(g.inputs[i]);
-      if (auto s = check_input(v, inputs[i]); !s.ok())
-        return invalid_argument("input '" + v.name + "' (" +
-                                describe(v.type.dtype, v.type.shape, g) +
-                                "): " + s.error().message);
-    }
+    bound.assign(inputs.begin(), inputs.end());
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      if (!executor->is_state(i)) FOLD8_CHECK_OK(check_one(i));
+    if (executor->states().empty()) return ok_status();
+    FOLD8_CHECK_OK(executor->states().bind(g, symbols, bound));
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      if (executor->is_state(i)) FOLD8_CHECK_OK(check_one(i));
     return ok_status();
+  }
+
+  Status check_one(std::size_t i) {
+    const graph::Graph& g = model->graph();
+    const graph::Value& v = g.value(g.inputs[i]);
+    auto s = check_input(v, bound[i]);
+    if (s.ok()) return s;
+    return invalid_argument((executor->is_state(i) ? "state '" : "input '") + v.name + "' (" +
+                            describe(v.type.dtype, v.type.shape, g) + "): " + s.error().message +
+                            (executor->is_state(i) ? "; reset the states first" : ""));
   }
 
   Status check_input(const graph::Value& v, const TensorView& t) {
@@ -117,7 +129,7 @@ Status Session::run(const std::vector<TensorView>& inputs) {
   const DefaultFloatMode float_mode;
   try {
     FOLD8_CHECK_OK(impl_->check(inputs));
-    return impl_->executor->run(inputs);
+    return impl_->executor->run(impl_->bound);
   } catch (const std::bad_alloc&) {
     return io_error("out of memory while running the model");
   }
@@ -140,6 +152,41 @@ Result<Tensor> Session::value(graph::ValueId v) const {
   copy_tensor(t, copy.view());
   return copy;
 }
+
+Status Session::add_state(const std::string& output, const std::string& input,
+                          std::int64_t capacity) {
+  constexpr std::int64_t kMostCapacity = std::int64_t{1} << 32;
+  if (capacity < 0 || capacity > kMostCapacity)
+    return invalid_argument("state " + output + "=" + input + ": capacity is " +
+                            std::to_string(capacity));
+  const graph::Graph& g = impl_->model->graph();
+  FOLD8_TRY(const auto pairs, match_states(g, output, input));
+  for (const auto& [out, in] : pairs) FOLD8_CHECK_OK(impl_->executor->add_state(out, in, capacity));
+  return ok_status();
+}
+
+bool Session::is_state(std::size_t input) const { return impl_->executor->is_state(input); }
+std::size_t Session::state_count() const { return impl_->executor->states().all().size(); }
+std::int64_t Session::state_length(std::size_t i) const {
+  return i < state_count() ? impl_->executor->states().all()[i].length() : 0;
+}
+
+Result<Tensor> Session::state(std::size_t i) const {
+  if (i >= state_count())
+    return invalid_argument("state " + std::to_string(i) + " does not exist; the session has " +
+                            std::to_string(state_count()));
+  const TensorView t = impl_->executor->states().view(impl_->model->graph(), i);
+  if (t.data == nullptr) return invalid_argument("a state has no contents before the first run");
+  Tensor copy(t.dtype, t.shape);
+  copy_tensor(t, copy.view());
+  return copy;
+}
+
+void Session::reset_states() { impl_->executor->states().reset(); }
+Status Session::truncate_states(std::int64_t length) {
+  return impl_->executor->states().truncate(impl_->model->graph(), length);
+}
+std::size_t Session::plans_made() const { return impl_->executor->plans_made(); }
 
 void Session::set_tap(Tap tap) { impl_->executor->set_tap(std::move(tap)); }
 void Session::enable_profile(bool on) { impl_->executor->set_profile(on); }

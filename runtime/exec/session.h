@@ -48,11 +48,26 @@ class Session {
   // expected. Without keep_all, aligned inputs are read where they lie: they must stay as long as
   // value() is asked for them.
   Status run(const std::vector<TensorView>& inputs);
-  // Outputs of the last run, in the graph's order, plain layout; valid until the next run.
+  // Outputs of the last run, in the graph's order, plain layout; valid until the next run. Those
+  // that are states have no data here: state() copies them.
   const std::vector<TensorView>& outputs() const;
   // Any value of the last run, in plain layout (keep_all, or graph inputs/outputs/constants);
   // copies.
   Result<Tensor> value(graph::ValueId v) const;
+
+  // From now on the output of a run is the input of the next; run() ignores what it is given for
+  // that input. A state grows along one axis, from nothing, or is replaced, from zeros. While it
+  // fits its capacity (extents along that axis; 0: a default; doubled when it is used up), runs
+  // neither plan nor allocate. Names may hold up to three '*', which match the same in both:
+  // "present.*", "past.*". Adds as many states as there are outputs of that name.
+  Status add_state(const std::string& output, const std::string& input, std::int64_t capacity = 0);
+  bool is_state(std::size_t input) const;  // run() ignores what it is given for this input
+  std::size_t state_count() const;
+  std::int64_t state_length(std::size_t i) const;  // along the axis that grows; 0 without one
+  Result<Tensor> state(std::size_t i) const;       // a copy; an error before the first run
+  void reset_states();                             // as in the beginning; capacities remain
+  Status truncate_states(std::int64_t length);     // of all that grow; the rest is forgotten
+  std::size_t plans_made() const;
 
   void set_tap(Tap tap);
   void enable_profile(bool on);

@@ -59,7 +59,7 @@ Result<StepPtr> prepare_op(const graph::Concat& op, const PrepareContext& c) {
   FOLD8_TRY(const int axis, checked_axis(op.axis, rank));
   const auto r = static_cast<std::size_t>(rank);
   const Strides to = strides_of(y);
-  std::vector<Piece> pieces;
+  KeptVector<Piece> pieces;
   std::int64_t at = 0;
   for (std::size_t i = 0; i < c.inputs.size(); ++i) {
     const TensorType& x = c.type(i);

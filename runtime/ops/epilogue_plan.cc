@@ -76,7 +76,9 @@ Result<EpiloguePlan> EpiloguePlan::make(const PrepareContext& c, const EpilogueS
 Status EpiloguePlan::set_columns(const PrepareContext& c, const EpilogueSpec& spec,
                                  bool per_token) {
   const auto& quant = c.type(0).quant;
-  Columns::Source source{.columns = spec.columns, .divisor = divisor_, .per_token = per_token};
+  const bool has_bias = c.has(spec.bias);
+  Columns::Source source{.divisor = divisor_, .per_token = per_token};
+  if (spec.integer || has_bias) source.columns = spec.columns;  // else there are no numbers
   if (spec.integer) {
     if (per_token && !c.has(spec.row_scale))
       return invalid_model("input 0 has scales per token, but input " +
@@ -86,7 +88,6 @@ Status EpiloguePlan::set_columns(const PrepareContext& c, const EpilogueSpec& sp
     source.x_scale = quant && !per_token ? static_cast<double>(quant->scale()) : 1.0;
     has_row_scale_ = per_token;
   }
-  const bool has_bias = c.has(spec.bias);
   computed_bias_ = has_bias && c.inputs[spec.bias].constant == nullptr;
   if (has_bias) source.bias = c.inputs[spec.bias].constant;
   if (c.memo != nullptr && c.memo->columns != nullptr) {

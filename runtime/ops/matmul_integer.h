@@ -15,7 +15,7 @@ Result<MatMulDims> matmul_dims(const graph::MatMul& op, const Shape& a, const Sh
 struct MatMulPlan {
   std::size_t m = 0, n = 0, k = 0;
   std::size_t a_row = 0, a_col = 1, b_row = 0, b_col = 1;  // element strides of one matrix
-  std::vector<std::size_t> a_index, b_index;               // matrix of each operand, per product
+  KeptVector<std::size_t> a_index, b_index;                // matrix of each operand, per product
 };
 
 // acc = sum (a - za) * (b - zb): zero points from operands 2 (one) and 3 (one, or one a column), or

@@ -7,13 +7,13 @@
 
 namespace fold8::ops {
 
-std::vector<std::size_t> batch_indices(const Shape& operand, int axes, const Shape& out,
-                                       int out_axes) {
+KeptVector<std::size_t> batch_indices(const Shape& operand, int axes, const Shape& out,
+                                      int out_axes) {
   TensorType small, large;
   for (int a = 0; a < axes; ++a) small.shape.push_back(operand[a]);
   for (int a = 0; a < out_axes; ++a) large.shape.push_back(out[a]);
   const Strides s = broadcast_strides(small, large.shape);
-  std::vector<std::size_t> index(count(large));
+  KeptVector<std::size_t> index(count(large));
   for (std::size_t i = 0; i < index.size(); ++i) {
     auto left = static_cast<std::int64_t>(i);
     for (int a = out_axes - 1; a >= 0; --a) {

@@ -8,12 +8,12 @@ namespace fold8::ops {
 // Rows times columns, once per pair of (x matrix, w matrix); y matrices follow each other.
 struct MatrixBatch {
   std::size_t m = 0, n = 0, k = 0;
-  std::vector<std::size_t> x_index, w_index;  // which matrix of x and w each product reads
+  KeptVector<std::size_t> x_index, w_index;  // which matrix of x and w each product reads
 };
 // For the batch axes of `out` ([0, out_axes)): the row-major index of the matrix of `operand`
 // (batch axes [0, axes)) that broadcasts there.
-std::vector<std::size_t> batch_indices(const Shape& operand, int axes, const Shape& out,
-                                       int out_axes);
+KeptVector<std::size_t> batch_indices(const Shape& operand, int axes, const Shape& out,
+                                      int out_axes);
 
 // A weight as the kernels read it: used as it lies (`type` is the operand's), or packed in
 // prepare()

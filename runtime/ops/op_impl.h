@@ -17,13 +17,32 @@
 
 namespace fold8::ops {
 
+// Small blocks that a thread keeps when they are given back: what planning makes comes and goes
+// with every plan, and where a state grows with every run.
+void* take_block(std::size_t bytes);  // throws std::bad_alloc
+void give_block(void* block, std::size_t bytes) noexcept;
+
+template <class T>
+struct KeptAllocator {
+  using value_type = T;
+  KeptAllocator() = default;
+  template <class U>
+  KeptAllocator(const KeptAllocator<U>&) {}
+  T* allocate(std::size_t n) { return static_cast<T*>(take_block(n * sizeof(T))); }
+  void deallocate(T* p, std::size_t n) noexcept { give_block(p, n * sizeof(T)); }
+  friend bool operator==(KeptAllocator, KeptAllocator) { return true; }
+};
+template <class T>
+using KeptVector = std::vector<T, KeptAllocator<T>>;
+using Dims = KeptVector<Dim>;
+
 // The elements of a small integer tensor (rank 0 or 1, at most kMaxInts elements), known without
 // running: shape arithmetic propagates them, so it costs nothing at run time. Elements may be
 // symbols or unknown.
 struct KnownInts {
   static constexpr int kMaxInts = 32;
   bool scalar = false;  // rank 0: exactly one element
-  std::vector<Dim> values;
+  Dims values;
   // Small float tensors on the way to a Resize scale or back to integers: `reals` instead of
   // `values`.
   bool real = false;
@@ -95,6 +114,8 @@ struct RunContext {
 class Step {
  public:
   virtual ~Step() = default;
+  static void* operator new(std::size_t bytes) { return take_block(bytes); }
+  static void operator delete(void* block, std::size_t bytes) { give_block(block, bytes); }
   virtual Status run(
       const RunContext& ctx) const = 0;  // errors only for bad data (an index out of range)
   virtual std::size_t scratch_bytes() const { return 0; }

@@ -25,7 +25,7 @@ Result<std::vector<int>> axes_of(const graph::Resize& op, int rank) {
 
 Result<ResizeSpec> resize_spec(const graph::Resize& op, const Shape& x,
                                const std::optional<std::vector<double>>& scales,
-                               const std::optional<std::vector<Dim>>& sizes) {
+                               const std::optional<Dims>& sizes) {
   FOLD8_TRY(const std::vector<int> axes, axes_of(op, x.rank()));
   ResizeSpec s;
   s.shape = x;
@@ -81,7 +81,7 @@ Status infer_op(const graph::Resize& op, InferContext& c) {
   if (c.has(2)) FOLD8_CHECK_OK(expect_index(c, 2));
   if (!c.has(1) && !c.has(2))
     return invalid_model("neither scales (input 1) nor sizes (input 2) are given");
-  std::optional<std::vector<Dim>> sizes;
+  std::optional<Dims> sizes;
   if (c.has(2)) {
     if (const auto k = c.ints(2)) sizes = k->values;
   }
@@ -241,7 +241,7 @@ Result<StepPtr> prepare_op(const graph::Resize& op, const PrepareContext& c) {
   if (op.antialias) return unsupported("a resize with antialias");
   const TensorType& x = c.type(0);
   const Shape& y = c.out(0).shape;
-  std::optional<std::vector<Dim>> sizes;
+  std::optional<Dims> sizes;
   if (const auto v = c.ints(2)) sizes.emplace(v->begin(), v->end());
   FOLD8_TRY(ResizeSpec s, resize_spec(op, x.shape, c.has(2) ? std::nullopt : c.reals(1), sizes));
   if (!(s.shape == y))

@@ -12,6 +12,6 @@ struct ResizeSpec {
 // scales or sizes (one a resized axis); neither: the resized extents are unknown.
 Result<ResizeSpec> resize_spec(const graph::Resize& op, const Shape& x,
                                const std::optional<std::vector<double>>& scales,
-                               const std::optional<std::vector<Dim>>& sizes);
+                               const std::optional<Dims>& sizes);
 
 }  // namespace fold8::ops

@@ -36,19 +36,18 @@ Cut cut(std::int64_t start, std::int64_t end, std::int64_t step, std::int64_t n)
 
 struct Spec {
   std::vector<int> axes;
-  std::vector<Dim> starts, ends, steps;
+  Dims starts, ends, steps;
 };
 
-Result<Spec> resolve(int rank, const std::vector<Dim>& starts, const std::vector<Dim>& ends,
-                     const std::optional<std::vector<Dim>>& axes,
-                     const std::optional<std::vector<Dim>>& steps) {
+Result<Spec> resolve(int rank, const Dims& starts, const Dims& ends,
+                     const std::optional<Dims>& axes, const std::optional<Dims>& steps) {
   Spec s;
   s.starts = starts;
   s.ends = ends;
   const std::size_t n = starts.size();
   if (ends.size() != n || (axes && axes->size() != n) || (steps && steps->size() != n))
     return invalid_model("starts, ends, axes and steps have different lengths");
-  s.steps = steps ? *steps : std::vector<Dim>(n, Dim(1));
+  s.steps = steps ? *steps : Dims(n, Dim(1));
   unsigned seen = 0;
   for (std::size_t i = 0; i < n; ++i) {
     if (axes && !(*axes)[i].known()) return unsupported("the axes of a slice must be known");
@@ -77,7 +76,7 @@ Dim sliced(Dim n, Dim start, Dim end, Dim step) {
   return Dim::unknown();
 }
 
-std::optional<std::vector<Dim>> values(const InferContext& c, std::size_t i) {
+std::optional<Dims> values(const InferContext& c, std::size_t i) {
   if (!c.has(i)) return std::nullopt;
   const auto k = c.ints(i);
   return k ? std::optional(k->values) : std::nullopt;
@@ -111,9 +110,9 @@ Status infer_op(const graph::Slice&, InferContext& c) {
                  ? static_cast<std::size_t>(std::clamp<std::int64_t>(c.shape(1).extent(0), 0, 8))
                  : 0)
           : length;
-  if (!starts) starts = std::vector<Dim>(n);
-  if (!ends) ends = std::vector<Dim>(n);
-  if (c.has(4) && !steps) steps = std::vector<Dim>(n);
+  if (!starts) starts = Dims(n);
+  if (!ends) ends = Dims(n);
+  if (c.has(4) && !steps) steps = Dims(n);
   FOLD8_TRY(const Spec s, resolve(x.rank(), *starts, *ends, axes, steps));
   for (std::size_t i = 0; i < s.axes.size(); ++i)
     y[s.axes[i]] = sliced(x[s.axes[i]], s.starts[i], s.ends[i], s.steps[i]);
@@ -136,7 +135,7 @@ Status infer_op(const graph::Slice&, InferContext& c) {
 Result<StepPtr> prepare_op(const graph::Slice&, const PrepareContext& c) {
   const TensorType& x = c.type(0);
   const TensorType& y = c.out(0);
-  std::optional<std::vector<Dim>> operand[5];
+  std::optional<Dims> operand[5];
   for (std::size_t i = 1; i < c.inputs.size(); ++i) {
     if (!c.has(i)) continue;
     const auto v = c.ints(i);

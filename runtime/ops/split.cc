@@ -6,9 +6,9 @@ namespace fold8::ops {
 namespace {
 
 // Extents of the parts along the axis, as far as known.
-Result<std::vector<Dim>> part_sizes(const graph::Split& op, const InferContext& c, Dim whole) {
+Result<Dims> part_sizes(const graph::Split& op, const InferContext& c, Dim whole) {
   const std::size_t parts = c.outputs.size();
-  std::vector<Dim> sizes(parts);
+  Dims sizes(parts);
   if (!op.sizes.empty()) {
     if (op.sizes.size() != parts)
       return invalid_model(std::to_string(op.sizes.size()) + " sizes are given for " +

@@ -130,6 +130,44 @@ TEST_F(CApi, RunsAndAModelMayGoFirst) {
   fold8_session_release(session);
 }
 
+TEST(CApiStates, GrowReadTruncateReset) {
+  const std::string path = fold8::testing::write_model(
+      "x: f32[s]\npast.a: f32[p]\nnow.a = concat(past.a, x) axis=0\ny = neg(x)\nreturn y, now.a");
+  fold8_model* model = nullptr;
+  fold8_session* session = nullptr;
+  ASSERT_EQ(fold8_model_load(path.c_str(), 0, &model), FOLD8_OK) << fold8_last_error();
+  ASSERT_EQ(fold8_session_create(model, nullptr, &session), FOLD8_OK);
+  EXPECT_EQ(fold8_session_add_state(session, "now.b", "past.b", 0), FOLD8_INVALID_ARGUMENT);
+  EXPECT_EQ(fold8_session_add_state(session, nullptr, "past.a", 0), FOLD8_INVALID_ARGUMENT);
+  EXPECT_EQ(fold8_session_add_state(nullptr, "now.a", "past.a", 0), FOLD8_INVALID_ARGUMENT);
+  ASSERT_EQ(fold8_session_add_state(session, "now.*", "past.*", 4), FOLD8_OK) << fold8_last_error();
+  EXPECT_EQ(fold8_session_state_count(session), 1u);
+  fold8_tensor t{};
+  t.struct_size = sizeof t;
+  EXPECT_EQ(fold8_session_state(session, 0, &t), FOLD8_INVALID_ARGUMENT);  // nothing has run
+  for (int i = 0; i < 6; ++i) {
+    const float x = static_cast<float>(i);
+    const int64_t one = 1;
+    ASSERT_EQ(fold8_session_set_input(session, 0, FOLD8_F32, 1, &one, &x), FOLD8_OK);
+    ASSERT_EQ(fold8_session_run(session), FOLD8_OK) << fold8_last_error();
+    EXPECT_EQ(fold8_session_state_length(session, 0), i + 1);
+  }
+  ASSERT_EQ(fold8_session_output(session, 1, &t), FOLD8_OK);
+  EXPECT_EQ(t.data, nullptr);
+  EXPECT_EQ(t.dims[0], 6);
+  ASSERT_EQ(fold8_session_truncate_states(session, 3), FOLD8_OK);
+  EXPECT_EQ(fold8_session_truncate_states(session, 4), FOLD8_INVALID_ARGUMENT);
+  ASSERT_EQ(fold8_session_state(session, 0, &t), FOLD8_OK);
+  const float* kept = static_cast<const float*>(t.data);
+  EXPECT_THAT(std::vector<float>(kept, kept + t.dims[0]), ElementsAre(0, 1, 2));
+  EXPECT_EQ(fold8_session_state(session, 1, &t), FOLD8_INVALID_ARGUMENT);
+  ASSERT_EQ(fold8_session_reset_states(session), FOLD8_OK);
+  EXPECT_EQ(fold8_session_state_length(session, 0), 0);
+  fold8_session_release(session);
+  fold8_model_release(model);
+  std::remove(path.c_str());
+}
+
 TEST_F(CApi, BadArgumentsAreErrors) {
   fold8_model* m = nullptr;
   fold8_session* s = nullptr;

@@ -38,6 +38,23 @@ TEST(CppApi, LoadsDescribesRuns) {
   EXPECT_THROW((void)y.as<std::int8_t>(), fold8::Error);
 }
 
+TEST(CppApi, KeepsStates) {
+  const File file("x: f32[s]\npast: f32[p]\nnow = concat(past, x) axis=0\nreturn now");
+  fold8::Session session{fold8::Model(file.path)};
+  session.add_state("now", "past", 8);
+  for (const float x : {1.0f, 2.0f, 3.0f}) {
+    session.set_input<float>(0, {1}, fold8::Span<const float>(&x, 1));
+    session.run();
+  }
+  session.truncate_states(2);
+  const auto kept = session.state(0).as<float>();
+  EXPECT_THAT(std::vector<float>(kept.begin(), kept.end()), ElementsAre(1, 2));
+  EXPECT_EQ(session.state_length(0), 2);
+  session.reset_states();
+  EXPECT_EQ(session.state_length(0), 0);
+  EXPECT_THROW(session.add_state("now", "past"), fold8::Error);
+}
+
 TEST(CppApi, ThrowsWithStatusAndMessage) {
   try {
     fold8::Model model("/missing.f8");

@@ -54,5 +54,46 @@ TEST(Allocation, NoneWhenDataDependentShapesRepeat) {
                        {testing::tensor<float>(Shape{4}, {0, 1, 2, 0})}, 1);
 }
 
+// A token of a decoder: the past is one longer each time, and nothing is planned or allocated.
+TEST(Allocation, NoneWhileAStateGrows) {
+  for (const int threads : {1, 2}) {
+    auto s = testing::session_of(testing::model_of(R"(
+      x: f32[b,s,16]
+      mask: f32[b,1,s,t]
+      past: f32[b,2,p,8]
+      k = linear(x, random:f32[16,16])
+      r = reshape(k, s64{0,0,2,8})
+      n = transpose(r) perm=[0,2,1,3]
+      all = concat(past, n) axis=2
+      scores = matmul(n, all) transpose_b=true
+      masked = add(scores, mask)
+      p = softmax(masked)
+      a = matmul(p, all)
+      o = transpose(a) perm=[0,2,1,3]
+      f = reshape(o, s64{0,0,16})
+      y = linear(f, random:f32[16,16])
+      return y, all
+    )"),
+                                 {.threads = threads});
+    ASSERT_TRUE(s->add_state("all", "past", 128).ok());
+    const Tensor x(DType::f32, Shape{1, 1, 16});
+    std::vector<Tensor> masks;
+    for (std::int64_t t = 1; t <= 128; ++t) masks.emplace_back(DType::f32, Shape{1, 1, 1, t});
+    std::vector<std::vector<TensorView>> inputs;
+    for (const Tensor& m : masks) inputs.push_back({x.view(), m.view(), {}});
+    std::size_t i = 0;
+    while (i < 4) ASSERT_TRUE(s->run(inputs[i++]).ok());
+    const std::size_t plans = s->plans_made();
+    bool ok = true;
+    const int calls = testing::allocator_calls([&] {
+      while (i < 100) ok = s->run(inputs[i++]).ok() && ok;
+    });
+    EXPECT_TRUE(ok);
+    EXPECT_EQ(calls, 0);
+    EXPECT_EQ(s->plans_made(), plans);
+    EXPECT_EQ(s->state_length(0), 100);
+  }
+}
+
 }  // namespace
 }  // namespace fold8
