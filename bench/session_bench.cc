@@ -1,11 +1,15 @@
 // What a service pays around the kernels: loading, planning a new shape, a step, a thread.
 //
-//   session_bench load    MODEL.f8                       from the file to a session, and the first
-//   runs session_bench plan    MODEL.f8 x=1x3x48x{160:640:8}  CPU time a new shape costs beyond its
-//   run session_bench steps                                  CPU time a step costs beyond its
-//   arithmetic session_bench threads MODEL.f8 [x=1x3x48x320]        two sessions, and one session
-//   of two
-//                                                        threads, against two loops in registers
+//   session_bench load MODEL.f8
+//       from the file to a session, and the first runs
+//   session_bench plan MODEL.f8 x=1x3x48x{160:640:8}
+//       CPU time a new shape costs beyond its run
+//   session_bench steps
+//       CPU time a step costs beyond its arithmetic
+//   session_bench states MODEL.f8 present.*=past.* 200
+//       CPU time a token of a decoder costs beyond its steps
+//   session_bench threads MODEL.f8 [x=1x3x48x320]
+//       two sessions, and one session of two threads, against two loops in registers
 //
 // Extents in braces are ranges FIRST:LAST:STEP, varied together; unknown ones are 1 by default.
 #include <time.h>
@@ -127,7 +131,7 @@ Inputs inputs_of(const graph::Graph& g, const Shapes& shapes, std::int64_t turn)
   return inputs;
 }
 
-// ---------------------------------------------------------------- the four measurements
+// ---------------------------------------------------------------- the measurements
 
 void bench_load(const char* path, const Shapes& shapes) {
   std::vector<double> load, create, first, warm;
@@ -213,6 +217,50 @@ void bench_plan(const char* path, const Shapes& shapes) {
       path, nodes, turns.size(), median(alone), *std::min_element(alone.begin(), alone.end()),
       median(alone) / nodes * 100, *std::min_element(alone.begin(), alone.end()) / nodes * 100,
       median(fresh), median(seen));
+}
+
+// Single tokens through a decoder whose outputs named OUT are inputs named IN: what a run costs
+// beyond its steps, plans and copies of the bookkeeping included. Integer inputs hold the position.
+void bench_states(const char* path, const char* states, const char* tokens) {
+  const ModelPtr model = need(exec::Model::load(path));
+  auto session = session_of(model);
+  const std::string text = states;
+  const std::size_t equals = text.find('=');
+  if (equals == std::string::npos) stop("expected OUT=IN, got " + text);
+  const int count = std::atoi(tokens);
+  if (const auto added =
+          session->add_state(text.substr(0, equals), text.substr(equals + 1), count + 1);
+      !added.ok())
+    stop(added.error().message);
+  session->enable_profile(true);
+  std::vector<double> whole, beyond;
+  for (int i = 0; i < count; ++i) {
+    Inputs inputs;
+    std::vector<TensorView> views;
+    for (std::size_t k = 0; k < model->graph().inputs.size(); ++k) {
+      const TensorType& t = model->graph().type(model->graph().inputs[k]);
+      Shape shape = t.shape;
+      for (int a = 0; a < shape.rank(); ++a)
+        if (!shape[a].known()) shape[a] = Dim(session->is_state(k) ? 0 : 1);
+      inputs.emplace_back(t.dtype, shape);
+      if (t.dtype == DType::s64)
+        for (std::int64_t& x : inputs.back().as<std::int64_t>()) x = i;
+      views.push_back(session->is_state(k) ? TensorView{} : inputs.back().view());
+    }
+    const double start = cpu_us();
+    if (const auto ran = session->run(views); !ran.ok()) stop(ran.error().message);
+    const double took = cpu_us() - start;
+    double steps = 0;
+    for (const auto& step : session->profile()) steps += step.microseconds;
+    whole.push_back(took);
+    beyond.push_back(took - steps);
+  }
+  std::printf(
+      "%s: %zu states, %d tokens, %zu plans: a token takes %.0f us, the last ones %.0f, %.0f of "
+      "them not in steps (medians)\n",
+      path, session->state_count(), count, session->plans_made(), median(whole),
+      median({whole.end() - std::min<std::ptrdiff_t>(50, count), whole.end()}),
+      median({beyond.end() - std::min<std::ptrdiff_t>(50, count), beyond.end()}));
 }
 
 std::string chain(int steps, const char* step) {
@@ -303,8 +351,12 @@ int main(int argc, char** argv) {
   const std::string mode = argc > 1 ? argv[1] : "";
   if (mode == "steps") {
     bench_steps();
+  } else if (mode == "states" && argc == 5) {
+    bench_states(argv[2], argv[3], argv[4]);
   } else if (argc < 3) {
-    stop("usage: session_bench load|plan|threads MODEL.f8 [NAME=SHAPE].. | session_bench steps");
+    stop(
+        "usage: session_bench load|plan|threads MODEL.f8 [NAME=SHAPE].. | session_bench steps | "
+        "session_bench states MODEL.f8 OUT=IN TOKENS");
   } else if (mode == "load") {
     bench_load(argv[2], parse_shapes(argc, argv));
   } else if (mode == "plan") {

@@ -274,6 +274,33 @@ def indices(t):
     t.refuses('an index outside, bench', ['bench', good, '--input', outside], BAD, words)
 
 
+def states(t):
+    """run --state: an output of a sample is an input of the next."""
+    import numpy as np
+    from onnx import TensorProto, helper
+
+    def keep(m):
+        del m.graph.node[:], m.graph.input[:], m.graph.output[:], m.graph.initializer[:]
+        m.graph.node.extend([helper.make_node('Concat', ['past.0', 'x'], ['now.0'], name='append', axis=0),
+                             helper.make_node('ReduceSum', ['now.0'], ['y'], name='sum', keepdims=1)])
+        m.graph.input.extend([helper.make_tensor_value_info('x', TensorProto.FLOAT, ['n']),
+                              helper.make_tensor_value_info('past.0', TensorProto.FLOAT, ['p'])])
+        m.graph.output.extend([helper.make_tensor_value_info('y', TensorProto.FLOAT, [1]),
+                               helper.make_tensor_value_info('now.0', TensorProto.FLOAT, ['q'])])
+
+    model, good, out = t.model('states.onnx', keep), t.work / 'states.f8', t.work / 'sums'
+    t.fold8('convert', model, '-o', good, '--float')
+    samples = [t.npz(f'{i}.npz', x=np.array([i], np.float32)) for i in (1, 2, 3)]
+    run = ['run', good, '--input', *samples]
+    t.fold8(*run, '--state', 'now.*=past.*', '--capacity', 'past.*=2', '--output-dir', out)
+    sums = [float(np.load(out / str(i) / 'y.npy')[0]) for i in (1, 2, 3)]
+    t.checks.expect(sums == [1, 3, 6], f'run --state keeps an output for the next sample: {sums}')
+    t.refuses('a state of no output', [*run, '--state', 'never=past.0'], USAGE, ['never'])
+    t.refuses('a state without its input', [*run, '--state', 'now.0'], USAGE, ['OUTPUT=INPUT'])
+    t.refuses('a capacity of no state', [*run, '--state', 'now.0=past.0', '--capacity', 'past.1=9'], USAGE, ['past.1'])
+    t.refuses('an input that is neither given nor a state', run, (USAGE, BAD), ['past.0'])
+
+
 def full_disk():
     """In the child: a file may hold 4 KiB, and writing more is an error rather than a signal."""
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -340,7 +367,7 @@ def main():
 
     os.umask(0o022)
     good = f8_files(fresh('f8_files'))
-    for test in (usage, onnx_files, models, indices):
+    for test in (usage, onnx_files, models, indices, states):
         test(fresh(test.__name__))
     for test in (inputs, outputs, results):
         test(fresh(test.__name__), good)

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 struct Args {
   std::string model, output_dir, engine = "fold8";
-  std::vector<std::string> dump;
+  std::vector<std::string> dump, states, capacities;
   DataArgs data;
   int threads = 1;
   bool profile = false;
@@ -136,7 +136,8 @@ Status write_results(const Args& args, exec::Session& session, const std::string
     return folder + "/" + files[static_cast<std::size_t>(at)] + ".npy";
   };
   for (std::size_t o = 0; o < g.outputs.size(); ++o)
-    FOLD8_CHECK_OK(data::write_npy(path_of(tensors[o]), session.outputs()[o]));
+    if (session.outputs()[o].data != nullptr || session.outputs()[o].shape.count() == 0)
+      FOLD8_CHECK_OK(data::write_npy(path_of(tensors[o]), session.outputs()[o]));
   for (std::size_t i = 0; i < dumps.size(); ++i) {
     FOLD8_TRY(const Tensor t, session.value(dumps[i]));
     FOLD8_CHECK_OK(data::write_npy(path_of(args.dump[i]), t.view()));
@@ -155,10 +156,53 @@ void print_profile(const exec::Session& session) {
                              p.microseconds > 0 ? p.macs / p.microseconds / 1e3 : 0, p.op, p.name);
 }
 
+// "LEFT=RIGHT".
+Result<std::pair<std::string, std::string>> split(const std::string& option,
+                                                  const std::string& text) {
+  const std::size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0 || equals + 1 == text.size())
+    return invalid_argument(option + " " + text + ": expected " +
+                            (option == "--state" ? "OUTPUT=INPUT" : "INPUT=N"));
+  return std::pair(text.substr(0, equals), text.substr(equals + 1));
+}
+
+Status add_states(const Args& args, exec::Session& session) {
+  std::vector<std::pair<std::string, std::int64_t>> capacities;
+  for (const std::string& c : args.capacities) {
+    FOLD8_TRY(const auto parts, split("--capacity", c));
+    char* end = nullptr;
+    const std::int64_t n = std::strtoll(parts.second.c_str(), &end, 10);
+    if (*end != 0 || n < 1) return invalid_argument("--capacity " + c + ": expected INPUT=N");
+    capacities.emplace_back(parts.first, n);
+  }
+  for (const std::string& s : args.states) {
+    FOLD8_TRY(const auto parts, split("--state", s));
+    std::int64_t capacity = 0;
+    for (const auto& [name, n] : capacities)
+      if (name == parts.second) capacity = n;
+    FOLD8_CHECK_OK(session.add_state(parts.first, parts.second, capacity));
+  }
+  for (const auto& [name, n] : capacities)
+    if (std::none_of(args.states.begin(), args.states.end(), [&, &wanted = name](const auto& s) {
+          return s.substr(s.find('=') + 1) == wanted;
+        }))
+      return invalid_argument("--capacity " + name + "=" + std::to_string(n) +
+                              ": no --state names that input");
+  return ok_status();
+}
+
+// The model as its data sees it: what a session keeps is not given.
+graph::Graph without_states(const graph::Graph& g, const exec::Session& session) {
+  graph::Graph rest = g;
+  for (std::size_t i = g.inputs.size(); i-- > 0;)
+    if (session.is_state(i))
+      rest.inputs.erase(rest.inputs.begin() + static_cast<std::ptrdiff_t>(i));
+  return rest;
+}
+
 Result<int> run_model(const Args& args) {
   FOLD8_TRY(auto model, load_model(args.model));
   const graph::Graph& g = model->graph();
-  FOLD8_TRY(Work work, open_inputs(args, g));
   exec::SessionOptions options;
   options.threads = args.threads > 0 ? args.threads : usable_cpus();
   options.engine = args.engine;
@@ -172,13 +216,16 @@ Result<int> run_model(const Args& args) {
           ": the model has no such tensor (fused away? `fold8 inspect --graph` lists them)");
   }
   FOLD8_TRY(auto session, exec::Session::create(model, options));
+  FOLD8_CHECK_OK(add_states(args, *session));
+  FOLD8_TRY(Work work, open_inputs(args, without_states(g, *session)));
   session->enable_profile(args.profile);
   Progress progress("fold8 run");
   for (std::size_t i = 0; i < work.count(); ++i) {
     auto inputs = work.sample(i);
     if (!inputs.ok()) return inputs.error();
-    std::vector<TensorView> views;
-    for (const Tensor& t : *inputs) views.push_back(t.view());
+    std::vector<TensorView> views(g.inputs.size());
+    for (std::size_t v = 0, next = 0; v < views.size(); ++v)
+      if (!session->is_state(v)) views[v] = (*inputs)[next++].view();
     if (const Status s = session->run(views); !s.ok())
       return bad_data(work.count() > 1 ? in_context("sample " + std::to_string(i), s.error())
                                        : s.error());
@@ -205,6 +252,12 @@ Command add_run(CLI::App& app) {
   app.add_option("--output-dir", args->output_dir,
                  "Writes one .npy per output ('/' in names becomes '_')");
   app.add_option("--dump", args->dump, "Also write this inner tensor (repeatable)");
+  app.add_option("--state", args->states,
+                 "OUTPUT=INPUT: the output of a sample is the input of the next (repeatable; '*' "
+                 "stands for the same text in both: present.*=past.*). It is not written");
+  app.add_option("--capacity", args->capacities,
+                 "INPUT=N, INPUT as in --state: how long that state may grow before memory is "
+                 "planned anew");
   app.add_flag("--profile", args->profile, "Time per operator");
   app.add_option("--threads", args->threads, "Threads (0: all CPUs this process may use)")
       ->capture_default_str()
