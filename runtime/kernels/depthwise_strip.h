@@ -25,7 +25,6 @@ struct StripPlan {
   int pieces;                // rows / rows of a piece, rounded up
   int taps;                  // kernel[2]
   std::size_t channels;      // of a strip, at most
-  std::size_t pixels;        // outputs of a strip, at most
   std::size_t weight_bytes;  // of 16 channels
 };
 
@@ -51,27 +50,32 @@ StripPlan strip_plan(const ConvShape& s) {
   // Narrow layers: the pixels of a line are one run of bytes.
   const auto all = static_cast<std::size_t>(s.in_channels);
   p.channels = all % 16 == 0 && all < kStripChannels ? all : kStripChannels;
-  const std::int64_t reach = (s.kernel[2] - 1) * s.dilation[2] + 1,
-                     inputs =
-                         static_cast<std::int64_t>(strip_piece_bytes(p.pieces) / (p.channels * 4));
-  p.pixels = static_cast<std::size_t>((inputs - reach) / s.stride[2] + 1);
   p.weight_bytes = static_cast<std::size_t>(p.taps * p.pieces * p.lines) * 64;
   return p;
 }
 
-// The entries of 16 (or 8) channels of a strip, and the outputs they give.
+// The entries of some channels of a strip, and the outputs they give: groups of 16 (or 8) channels.
 struct StripGroup {
   const std::uint8_t* entries;  // of the first tap of the first output
   std::size_t output, tap;      // bytes from output to output, tap to tap
   std::size_t piece;            // bytes from piece to piece
   const std::uint8_t* weights;  // [all_pieces][taps][lines] vectors
-  const std::uint8_t* init;     // [channels] int32
-  const std::uint8_t* zero;     // an entry of padding
+  std::size_t weight_bytes;     // from group to group
+  const std::uint8_t* init[2];  // of a line: what its sums begin with
   int taps, lines;
-  int first_piece, pieces, all_pieces;  // the others are padding
+  int first_piece, pieces;  // the others are padding
   std::size_t pixels;
   std::size_t m, line_rows;  // output row of pixel 0, and from line to line
   std::size_t sample, channel, width;
+};
+
+// `count` lines of outputs from line y of a sample on, and pieces [first, end): those that are not
+// all padding.
+struct StripBand {
+  std::int64_t sample, y;
+  int count, first, end;
+  std::size_t piece;    // bytes from piece to piece
+  std::int64_t pixels;  // outputs of a strip, at most
 };
 
 // `count` runs of the rows of one piece, each of `width` bytes.

@@ -129,30 +129,15 @@ template <class Engine, int kTaps, int kPieces, int kLines, bool kSwish, int kPi
   for (int l = 0; l < kLines; ++l) finish.template finish<kSwish, kPixels>(to[l], acc[l]);
 }
 
-// The sums of a line begin with what takes the zero point off the pieces that are not left out.
-template <class Engine>
-typename Engine::Vector start_of(const StripGroup& g, int line) {
-  constexpr std::size_t kBytes = Engine::kLanes * 4;
-  auto sum = Engine::load(g.init);
-  const auto zero = Engine::load(g.zero);
-  for (int i = 0; i < g.all_pieces * g.taps; ++i)
-    if (i < g.first_piece * g.taps || i >= (g.first_piece + g.pieces) * g.taps)
-      sum = Engine::dot(
-          sum, zero,
-          Engine::load(g.weights + static_cast<std::size_t>(i * g.lines + line) * kBytes));
-  return sum;
-}
-
 template <class Engine, int kTaps, int kPieces, int kLines, bool kSwish, class Finish>
-[[gnu::noinline]] void group(const StripGroup& all, const StripEpilogue& epilogue) {
-  const StripGroup g = all;  // a copy that stores to y cannot touch
+[[gnu::always_inline]] inline void one_group(const StripGroup& g, const StripEpilogue& epilogue) {
   const Finish finish(epilogue, g);
   const StripWeights<Engine, kTaps, kPieces, kLines> w(g);
   typename Engine::Vector init[kLines];
   typename Finish::Cursor to[kLines];
 #pragma GCC unroll 2
   for (int l = 0; l < kLines; ++l)
-    init[l] = g.pieces == g.all_pieces ? Engine::load(g.init) : start_of<Engine>(g, l),
+    init[l] = Engine::load(g.init[l]),
     to[l] = finish.cursor(g.m + static_cast<std::size_t>(l) * g.line_rows);
   const std::uint8_t* from = g.entries;
   const auto move = [&](std::ptrdiff_t pixels) __attribute__((always_inline)) {
@@ -165,11 +150,27 @@ template <class Engine, int kTaps, int kPieces, int kLines, bool kSwish, class F
     turn<Engine, kTaps, kPieces, kLines, kSwish, 4>(g, w, init, finish, from, to);
     left -= 4;
     move(4);
+    if (Finish::kTwice && left == 3)  // maps of 7 x 7 end so
+      return turn<Engine, kTaps, kPieces, kLines, kSwish, 3>(g, w, init, finish, from, to);
     if (Finish::kTwice && left > 0 && left < 4)  // some outputs once more
       move(static_cast<std::ptrdiff_t>(left) - 4), left = 4;
   }
   for (; left > 0; --left, move(1))
     turn<Engine, kTaps, kPieces, kLines, kSwish, 1>(g, w, init, finish, from, to);
+}
+
+// All groups of a strip.
+template <class Engine, int kTaps, int kPieces, int kLines, bool kSwish, class Finish>
+[[gnu::noinline]] void group(const StripGroup& all, const StripEpilogue& epilogue) {
+  StripGroup g = all;  // a copy that stores to y cannot touch
+  for (std::size_t left = all.width; left > 0; left -= g.width) {
+    g.width = left < Engine::kLanes ? left : Engine::kLanes;
+    one_group<Engine, kTaps, kPieces, kLines, kSwish, Finish>(g, epilogue);
+    g.entries += 4 * Engine::kLanes;
+    g.weights += g.weight_bytes;
+    g.init[0] += 4 * Engine::kLanes, g.init[1] += 4 * Engine::kLanes;
+    g.channel += Engine::kLanes;
+  }
 }
 
 template <class Engine, class Finish, bool kSwish, int kLines>
@@ -191,9 +192,10 @@ class Layer {
         plan_(strip_plan<Engine>(args.shape)),
         epilogue_(strip_epilogue<Arch>(args.epilogue, static_cast<std::size_t>(s_.out_channels))),
         channels_(static_cast<std::size_t>(s_.out_channels)),
+        large_(s_.in[1] * s_.in[2] * s_.in_channels > (1 << 19)),
         weights_(static_cast<std::uint8_t*>(args.scratch)),
         init_(weights_ + s8_panels(channels_) * plan_.weight_bytes),
-        entries_(init_ + s8_panels(channels_) * 64) {
+        entries_(init_ + 3 * s8_panels(channels_) * 64) {
     std::memset(padding_, args.x_zero_point, sizeof(padding_));
     Engine::fill_padding(args.x_zero_point, 1, zero_);
     prepare();
@@ -205,7 +207,7 @@ class Layer {
       const std::int64_t o = row % width, y = row / width % s_.out[1], left = a_.row_end - row;
       const bool two = plan_.lines == 2 && o == 0 && left >= 2 * width && y + 1 < s_.out[1];
       const std::int64_t end = left < width - o ? o + left : width;
-      lines(row / width / s_.out[1], y, o, end, two ? 2 : 1);
+      lines(band(row / width / s_.out[1], y, two ? 2 : 1), o, end);
       row += two ? 2 * width : end - o;
     }
   }
@@ -223,38 +225,77 @@ class Layer {
     }
   }
 
-  // Pieces [first, end) of a line's rows reach inside the input.
-  struct Pieces {
-    int first, end;
-  };
-  Pieces pieces_inside(std::int64_t y, int rows) const {
-    const std::int64_t top = y * s_.stride[1] - s_.pad_begin[1];
-    const Span k = inside<Arch>(top, rows, s_.dilation[1], s_.in[1]);
-    if (k.size() == 0) return {0, 0};
-    return {static_cast<int>(k.begin) / Engine::kPieceRows,
-            (static_cast<int>(k.end) + Engine::kPieceRows - 1) / Engine::kPieceRows};
+  StripBand band(std::int64_t sample, std::int64_t y, int count) const {
+    const int rows = static_cast<int>(s_.kernel[1]) + count - 1;
+    const Span k = inside<Arch>(y * s_.stride[1] - s_.pad_begin[1], rows, s_.dilation[1], s_.in[1]);
+    StripBand b{sample, y, count, 0, 0, 0, 0};
+    if (k.size() > 0)
+      b.first = static_cast<int>(k.begin) / Engine::kPieceRows,
+      b.end = (static_cast<int>(k.end) + Engine::kPieceRows - 1) / Engine::kPieceRows;
+    b.piece = strip_piece_bytes(b.end > b.first ? b.end - b.first : 1);
+    const std::int64_t inputs = static_cast<std::int64_t>(b.piece / (plan_.channels * 4)),
+                       reach = (s_.kernel[2] - 1) * s_.dilation[2] + 1;
+    b.pixels = (inputs - reach) / s_.stride[2] + 1;
+    return b;
   }
 
-  // Outputs [o, end) of `count` lines from line y of a sample on.
-  void lines(std::int64_t sample, std::int64_t y, std::int64_t o, std::int64_t end, int count) {
+  // What the sums of both lines begin with: without what takes the zero point off the pieces that
+  // are left out.
+  void start(const StripBand& b) {
+    if (b.first == start_first_ && b.end == start_end_) return;
+    start_first_ = b.first, start_end_ = b.end;
+    constexpr std::size_t kBytes = Engine::kLanes * 4;
+    const std::size_t bytes = s8_panels(channels_) * 64;
+    const auto zero = Engine::load(zero_);
+    for (int line = 0; line < plan_.lines; ++line)
+      for (std::size_t at = 0; at < bytes; at += kBytes) {
+        const std::uint8_t* w =
+            weights_ + at / 64 * plan_.weight_bytes + at % 64 / kBytes * (plan_.weight_bytes / 2);
+        auto sum = Engine::load(init_ + at);
+        for (int p = 0; p < plan_.pieces; ++p)
+          for (int t = 0; t < plan_.taps && (p < b.first || p >= b.end); ++t)
+            sum = Engine::dot(sum, zero,
+                              Engine::load(w + strip_weight_at(plan_, p, t, line) * kBytes));
+        Engine::store(reinterpret_cast<std::int32_t*>(
+                          init_ + static_cast<std::size_t>(1 + line) * bytes + at),
+                      sum);
+      }
+  }
+
+  // Outputs [o, end) of the band.
+  void lines(const StripBand& b, std::int64_t o, std::int64_t end) {
+    start(b);
     for (std::int64_t strip = o; strip < end;) {
-      const std::int64_t most = static_cast<std::int64_t>(plan_.pixels);
-      const std::int64_t pixels = end - strip < most ? end - strip : most;
+      const std::int64_t pixels = end - strip < b.pixels ? end - strip : b.pixels;
       for (std::size_t c = 0; c < channels_; c += plan_.channels) {
         const std::size_t left = channels_ - c,
                           width = left < plan_.channels ? left : plan_.channels;
-        fill(sample, y, strip, pixels, count, c, width);
-        groups(sample, y, strip, pixels, count, c, width);
+        fill(b, strip, pixels, c, width);
+        if (c == 0 && large_) prefetch(b, strip, pixels);
+        groups(b, strip, pixels, c, width);
       }
       strip += pixels;
+    }
+  }
+
+  // The inputs under such outputs of the next band that are not under these: lines of few channels
+  // at a time are more than the hardware foresees.
+  void prefetch(const StripBand& b, std::int64_t o, std::int64_t pixels) const {
+    const std::int64_t count = b.count * s_.stride[1], step = s_.stride[2] * s_.in_channels,
+                       end = (b.y + b.count - 1) * s_.stride[1] - s_.pad_begin[1] +
+                             (s_.kernel[1] - 1) * s_.dilation[1] + 1;
+    for (std::int64_t p = end < 0 ? 0 : end; p < end + count && p < s_.in[1]; ++p) {
+      const std::uint8_t* from = a_.x + (b.sample * s_.in[1] + p) * s_.in[2] * s_.in_channels;
+      for (std::int64_t i = o * step; i < (o + pixels) * step; i += 64)
+        __builtin_prefetch(from + i, 0, 2);
     }
   }
 
   static std::size_t pitch(std::size_t width) { return (width + 15) / 16 * 64; }
 
   // The entries under outputs [o, o + pixels), channels [c, c + width).
-  void fill(std::int64_t sample, std::int64_t y, std::int64_t o, std::int64_t pixels, int count,
-            std::size_t c, std::size_t width) {
+  void fill(const StripBand& b, std::int64_t o, std::int64_t pixels, std::size_t c,
+            std::size_t width) {
     const std::int64_t first = o * s_.stride[2] - s_.pad_begin[2],
                        inputs =
                            (pixels - 1) * s_.stride[2] + (s_.kernel[2] - 1) * s_.dilation[2] + 1;
@@ -262,17 +303,15 @@ class Layer {
     const std::size_t begin = static_cast<std::size_t>(clamped(-first)),
                       end = static_cast<std::size_t>(clamped(s_.in[2] - first)),
                       all = static_cast<std::size_t>(inputs), step = pitch(width);
-    const int rows = static_cast<int>(s_.kernel[1]) + count - 1;
-    const Pieces reached = pieces_inside(y, rows);
-    for (int piece = reached.first; piece < reached.end; ++piece) {
-      std::uint8_t* to =
-          entries_ + static_cast<std::size_t>(piece) * strip_piece_bytes(plan_.pieces);
+    const int rows = static_cast<int>(s_.kernel[1]) + b.count - 1;
+    for (int piece = b.first; piece < b.end; ++piece) {
+      std::uint8_t* to = entries_ + static_cast<std::size_t>(piece - b.first) * b.piece;
       const int row = piece * Engine::kPieceRows;
       const std::size_t from = begin >= end ? all : begin;
       Engine::fill_padding(a_.x_zero_point, from * step / 64, to);
       if (from == all) continue;
       Engine::fill_padding(a_.x_zero_point, (all - end) * step / 64, to + end * step);
-      StripRows source = rows_at(sample, y, row, rows, first + static_cast<std::int64_t>(begin), c);
+      StripRows source = rows_at(b, row, rows, first + static_cast<std::int64_t>(begin), c);
       source.width = width, source.count = end - begin;
       fill_run(source, rows - row, step, to + begin * step);
     }
@@ -293,53 +332,48 @@ class Layer {
     Engine::fill(s, rows, step, to);
   }
 
-  StripRows rows_at(std::int64_t sample, std::int64_t y, int row, int rows, std::int64_t pixel,
+  StripRows rows_at(const StripBand& b, int row, int rows, std::int64_t pixel,
                     std::size_t c) const {
     StripRows out;
     out.end = a_.x + static_cast<std::size_t>(s_.batch * s_.in[1] * s_.in[2]) * channels_;
     for (int r = 0; r < 4; ++r) {
       const int k = row + r < rows ? row + r : rows - 1;
-      const std::int64_t p = y * s_.stride[1] - s_.pad_begin[1] + k * s_.dilation[1];
+      const std::int64_t p = b.y * s_.stride[1] - s_.pad_begin[1] + k * s_.dilation[1];
       const bool inside = p >= 0 && p < s_.in[1];
       out.step[r] = inside ? channels_ : 0;
-      out.from[r] = inside
-                        ? a_.x +
-                              static_cast<std::size_t>((sample * s_.in[1] + p) * s_.in[2] + pixel) *
-                                  channels_ +
-                              c
-                        : padding_;
+      out.from[r] =
+          inside ? a_.x +
+                       static_cast<std::size_t>((b.sample * s_.in[1] + p) * s_.in[2] + pixel) *
+                           channels_ +
+                       c
+                 : padding_;
     }
     return out;
   }
 
-  void groups(std::int64_t sample, std::int64_t y, std::int64_t o, std::int64_t pixels, int count,
-              std::size_t c, std::size_t width) {
+  void groups(const StripBand& b, std::int64_t o, std::int64_t pixels, std::size_t c,
+              std::size_t width) {
     StripGroup g;
     const std::size_t step = pitch(width);
     g.output = static_cast<std::size_t>(s_.stride[2]) * step;
     g.tap = static_cast<std::size_t>(s_.dilation[2]) * step;
-    const Pieces reached = pieces_inside(y, static_cast<int>(s_.kernel[1]) + count - 1);
-    g.piece = strip_piece_bytes(plan_.pieces);
-    g.taps = plan_.taps, g.lines = plan_.lines, g.all_pieces = plan_.pieces;
-    g.first_piece = reached.first, g.pieces = reached.end - reached.first;
-    g.zero = zero_;
+    g.piece = b.piece;
+    g.taps = plan_.taps, g.lines = plan_.lines;
+    g.first_piece = b.first, g.pieces = b.end - b.first;
     g.pixels = static_cast<std::size_t>(pixels);
     g.line_rows = static_cast<std::size_t>(s_.out[2]);
-    g.sample = static_cast<std::size_t>(sample);
-    g.m = static_cast<std::size_t>((sample * s_.out[1] + y) * s_.out[2] + o);
-    for (std::size_t i = 0; i < width; i += Engine::kLanes) {
-      const std::size_t channel = c + i, lane = channel % 16;
-      g.entries = entries_ + static_cast<std::size_t>(g.first_piece) * g.piece + 4 * i;
-      g.weights = weights_ + channel / 16 * plan_.weight_bytes +
-                  lane / Engine::kLanes * (plan_.weight_bytes / 2);
-      g.init = init_ + 4 * channel;
-      g.channel = channel;
-      g.width = width - i < Engine::kLanes ? width - i : Engine::kLanes;
-      if (count == 2)
-        finished<2>(g);
-      else
-        finished<1>(g);
-    }
+    g.sample = static_cast<std::size_t>(b.sample);
+    g.m = static_cast<std::size_t>((b.sample * s_.out[1] + b.y) * s_.out[2] + o);
+    g.entries = entries_;
+    g.weight_bytes = plan_.weight_bytes * Engine::kLanes / 16;
+    g.weights = weights_ + c / Engine::kLanes * g.weight_bytes;
+    for (std::size_t l = 0; l < 2; ++l)
+      g.init[l] = init_ + (1 + l) * s8_panels(channels_) * 64 + 4 * c;
+    g.channel = c, g.width = width;
+    if (b.count == 2)
+      finished<2>(g);
+    else
+      finished<1>(g);
   }
 
   template <int kLines>
@@ -357,7 +391,9 @@ class Layer {
   const StripPlan plan_;
   const StripEpilogue epilogue_;
   const std::size_t channels_;
+  const bool large_;  // x is not in the second cache
   std::uint8_t *weights_, *init_, *entries_;
+  int start_first_ = -1, start_end_ = -1;
   alignas(64) std::uint8_t padding_[128];
   alignas(64) std::uint8_t zero_[64];
 };

@@ -59,11 +59,12 @@ constexpr bool depthwise_in_strips(const ConvShape& s) {
          s.kernel[1] >= 2 && s.kernel[1] <= 7 && (s.kernel[2] - 1) * s.dilation[2] < 16 &&
          s.stride[2] <= 8;
 }
-// Its scratch: weights (16-bit ones at most) and start values of all channels, and the entries.
+// Its scratch: weights (16-bit ones at most) of all channels, three start values of each, and the
+// entries.
 constexpr std::size_t depthwise_strip_scratch_bytes(const ConvShape& s) {
   const std::size_t pairs = static_cast<std::size_t>(s.kernel[1] + 2) / 2;
   return s8_panels(static_cast<std::size_t>(s.out_channels)) *
-             (static_cast<std::size_t>(s.kernel[2]) * pairs * 2 * 64 + 64) +
+             (static_cast<std::size_t>(s.kernel[2]) * pairs * 2 * 64 + 3 * 64) +
          kDepthwiseStripBytes;
 }
 

@@ -82,6 +82,8 @@ class Convolution {
     return a;
   }
 
+  EpilogueInputs& inputs() { return inputs_; }
+
   std::vector<std::uint8_t> run(const KernelTable& kernels, std::int64_t split = 0) {
     GuardedBuffer<std::uint8_t> y(inputs_.y_bytes());
     ConvU8S8Args a = args(y.data());
@@ -274,6 +276,39 @@ TEST_P(ConvU8S8Target, CommonLayersHaveTheReferencesBits) {
         layer(64, 64, 19, 7, 1, 64), layer(200, 200, 7, 3, 1, 200)}) {
     try_shape(rng, s, relu);
     relu.residual = relu.residual == ResidualKind::none ? ResidualKind::u8 : ResidualKind::none;
+  }
+}
+
+// Maps of few lines, where much of a kernel is padding, and hard_swish with quotients on halves and
+// next to them, or far beyond the codes.
+TEST_P(ConvU8S8Target, FlatMapsAndHardSwishHaveTheReferencesBits) {
+  SeededRng rng;
+  EpilogueKind kind;
+  kind.output = OutputKind::u8;
+  kind.activation = Activation::hard_swish;
+  kind.divisor = true;
+  for (int i = 0; i < 120; ++i) {
+    ConvShape s;
+    s.batch = rng.integer(1, 2);
+    s.groups = s.in_channels = s.out_channels = rng.integer(2, 90);
+    s.in[1] = rng.integer(1, 5), s.in[2] = rng.integer(1, 60);
+    for (int a = 1; a < 3; ++a) {
+      s.kernel[a] = rng.integer(2, 7), s.pad_begin[a] = rng.integer(0, s.kernel[a]);
+      s.stride[a] = rng.integer(1, 2);
+      s.out[a] =
+          std::max<std::int64_t>(1, (s.in[a] + 2 * s.pad_begin[a] - s.kernel[a]) / s.stride[a] + 1);
+    }
+    Convolution c(rng, s, kind);
+    const float d = std::ldexp(rng.uniform(1, 2), static_cast<int>(rng.integer(-5, 5)));
+    if (i % 3 == 1) {
+      std::fill(c.inputs().multiplier().begin(), c.inputs().multiplier().end(), 0.0f);
+      fill_next_to_halves(rng, d, c.inputs().offset());
+      c.inputs().set_divisor(d);
+    } else if (i % 3 == 2) {
+      c.inputs().set_divisor(std::ldexp(d, static_cast<int>(rng.integer(-34, 10))));
+    }
+    SCOPED_TRACE(::testing::Message() << s << " divisor " << d);
+    expect_reference(c, i % 2 == 0 ? rng.integer(0, conv_rows(s)) : 0);
   }
 }
 

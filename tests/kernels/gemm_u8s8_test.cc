@@ -206,11 +206,25 @@ TEST_P(GemmU8S8Target, QuotientsRoundLikeADivision) {
     const std::size_t n = 512;
     Product p(rng, 1, n, 4, kind);
     std::fill(p.inputs().multiplier().begin(), p.inputs().multiplier().end(), 0.0f);
-    for (float& v : p.inputs().offset()) {
-      v = (static_cast<float>(rng.integer(-256, 256)) + 0.5f) * d;
-      for (auto steps = rng.integer(-4, 4); steps != 0; steps += steps > 0 ? -1 : 1)
-        v = std::nextafter(v, steps > 0 ? INFINITY : -INFINITY);
-    }
+    fill_next_to_halves(rng, d, p.inputs().offset());
+    p.inputs().set_divisor(d);
+    SCOPED_TRACE(::testing::Message() << d);
+    expect_reference(p);
+  }
+}
+
+// The same behind a gate that is open.
+TEST_P(GemmU8S8Target, QuotientsOfHardSwishRoundLikeADivision) {
+  SeededRng rng;
+  EpilogueKind kind;
+  kind.output = OutputKind::u8;
+  kind.activation = Activation::hard_swish;
+  kind.divisor = true;
+  for (int i = 0; i < 100; ++i) {
+    const float d = std::ldexp(rng.uniform(1, 2), static_cast<int>(rng.integer(-5, 5)));
+    Product p(rng, 9, 70, 4, kind);
+    std::fill(p.inputs().multiplier().begin(), p.inputs().multiplier().end(), 0.0f);
+    fill_next_to_halves(rng, d, p.inputs().offset());
     p.inputs().set_divisor(d);
     SCOPED_TRACE(::testing::Message() << d);
     expect_reference(p);

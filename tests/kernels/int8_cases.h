@@ -139,6 +139,16 @@ class EpilogueInputs {
 // Packed bytes at a guarded, 64-byte aligned place.
 inline std::size_t guarded_size(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
+// Values whose quotients by d lie on a half or next to one.
+inline void fill_next_to_halves(testing::SeededRng& rng, float d, std::span<float> values) {
+  for (float& v : values) {
+    v = (static_cast<float>(rng.integer(-256, 256)) + 0.5f) * d;
+    for (auto steps = rng.integer(-4, 4); steps != 0; steps += steps > 0 ? -1 : 1)
+      v = std::nextafter(v, steps > 0 ? std::numeric_limits<float>::infinity()
+                                      : -std::numeric_limits<float>::infinity());
+  }
+}
+
 // Full-range u8 and s8, with the extremes well represented.
 inline void fill_activations(testing::SeededRng& rng, std::span<std::uint8_t> x) {
   for (std::uint8_t& v : x)
