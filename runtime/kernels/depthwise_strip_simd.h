@@ -130,7 +130,8 @@ template <class Engine, int kTaps, int kPieces, int kLines, bool kSwish, int kPi
 }
 
 template <class Engine, int kTaps, int kPieces, int kLines, bool kSwish, class Finish>
-[[gnu::always_inline]] inline void one_group(const StripGroup& g, const StripEpilogue& epilogue) {
+[[gnu::noinline]] void one_group(const StripGroup& group, const StripEpilogue& epilogue) {
+  const StripGroup g = group;  // a copy that stores to y cannot touch
   const Finish finish(epilogue, g);
   const StripWeights<Engine, kTaps, kPieces, kLines> w(g);
   typename Engine::Vector init[kLines];
@@ -140,29 +141,30 @@ template <class Engine, int kTaps, int kPieces, int kLines, bool kSwish, class F
     init[l] = Engine::load(g.init[l]),
     to[l] = finish.cursor(g.m + static_cast<std::size_t>(l) * g.line_rows);
   const std::uint8_t* from = g.entries;
-  const auto move = [&](std::ptrdiff_t pixels) __attribute__((always_inline)) {
-    from += pixels * static_cast<std::ptrdiff_t>(g.output);
+  // A rest of one or two outputs comes first, with some that are computed once more.
+  const std::size_t rest = g.pixels % 4;
+  const bool twice = Finish::kTwice && g.pixels > 4 && (rest == 1 || rest == 2);
+  const auto move = [&](std::size_t pixels) __attribute__((always_inline)) {
+    from += pixels * g.output;
 #pragma GCC unroll 2
-    for (int l = 0; l < kLines; ++l) to[l] = finish.next(to[l], static_cast<std::size_t>(pixels));
+    for (int l = 0; l < kLines; ++l) to[l] = finish.next(to[l], pixels);
   };
-  std::size_t left = g.pixels;
-  while (left >= 4) {
+  std::size_t step = twice ? rest : 4;
+  for (std::size_t turns = g.pixels / 4 + (twice ? 1 : 0); turns > 0; --turns, step = 4) {
     turn<Engine, kTaps, kPieces, kLines, kSwish, 4>(g, w, init, finish, from, to);
-    left -= 4;
-    move(4);
-    if (Finish::kTwice && left == 3)  // maps of 7 x 7 end so
-      return turn<Engine, kTaps, kPieces, kLines, kSwish, 3>(g, w, init, finish, from, to);
-    if (Finish::kTwice && left > 0 && left < 4)  // some outputs once more
-      move(static_cast<std::ptrdiff_t>(left) - 4), left = 4;
+    move(step);
   }
-  for (; left > 0; --left, move(1))
+  if (twice || rest == 0) return;
+  if (Finish::kTwice && rest == 3)  // maps of 7 x 7 end so
+    return turn<Engine, kTaps, kPieces, kLines, kSwish, 3>(g, w, init, finish, from, to);
+  for (std::size_t left = rest; left > 0; --left, move(1))
     turn<Engine, kTaps, kPieces, kLines, kSwish, 1>(g, w, init, finish, from, to);
 }
 
 // All groups of a strip.
 template <class Engine, int kTaps, int kPieces, int kLines, bool kSwish, class Finish>
-[[gnu::noinline]] void group(const StripGroup& all, const StripEpilogue& epilogue) {
-  StripGroup g = all;  // a copy that stores to y cannot touch
+void group(const StripGroup& all, const StripEpilogue& epilogue) {
+  StripGroup g = all;
   for (std::size_t left = all.width; left > 0; left -= g.width) {
     g.width = left < Engine::kLanes ? left : Engine::kLanes;
     one_group<Engine, kTaps, kPieces, kLines, kSwish, Finish>(g, epilogue);
@@ -198,6 +200,12 @@ class Layer {
         entries_(init_ + 3 * s8_panels(channels_) * 64) {
     std::memset(padding_, args.x_zero_point, sizeof(padding_));
     Engine::fill_padding(args.x_zero_point, 1, zero_);
+    for (int i = 1; i <= plan_.pieces; ++i) {
+      piece_bytes_[i] = strip_piece_bytes(i);
+      const std::int64_t inputs = static_cast<std::int64_t>(piece_bytes_[i] / (plan_.channels * 4)),
+                         reach = (s_.kernel[2] - 1) * s_.dilation[2] + 1;
+      pixels_[i] = (inputs - reach) / s_.stride[2] + 1;
+    }
     prepare();
   }
 
@@ -232,10 +240,8 @@ class Layer {
     if (k.size() > 0)
       b.first = static_cast<int>(k.begin) / Engine::kPieceRows,
       b.end = (static_cast<int>(k.end) + Engine::kPieceRows - 1) / Engine::kPieceRows;
-    b.piece = strip_piece_bytes(b.end > b.first ? b.end - b.first : 1);
-    const std::int64_t inputs = static_cast<std::int64_t>(b.piece / (plan_.channels * 4)),
-                       reach = (s_.kernel[2] - 1) * s_.dilation[2] + 1;
-    b.pixels = (inputs - reach) / s_.stride[2] + 1;
+    const int pieces = b.end > b.first ? b.end - b.first : 1;
+    b.piece = piece_bytes_[pieces], b.pixels = pixels_[pieces];
     return b;
   }
 
@@ -393,6 +399,9 @@ class Layer {
   const std::size_t channels_;
   const bool large_;  // x is not in the second cache
   std::uint8_t *weights_, *init_, *entries_;
+  // For so many pieces (a kernel of 7 rows and a second line are at most 4).
+  std::size_t piece_bytes_[5];
+  std::int64_t pixels_[5];
   int start_first_ = -1, start_end_ = -1;
   alignas(64) std::uint8_t padding_[128];
   alignas(64) std::uint8_t zero_[64];
