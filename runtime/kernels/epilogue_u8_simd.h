@@ -347,18 +347,25 @@ template <int kRows>
     else
       epilogue_u8_round<kRows, FinishU8::clip>(e, m, at, counts[h], h, acc);
   }
-  const __m256i z = _mm256_set1_epi16(e.zero_point);
-  const __m128i lo = _mm_set1_epi8(static_cast<char>(e.lo));
-  std::uint8_t* y = e.y + m * e.y_stride + n;
-#pragma GCC unroll 6
-  for (int r = 0; r < kRows; ++r, y += e.y_stride) {
-    const __m256i words = _mm256_adds_epi16(_mm256_packs_epi32(acc[r][0], acc[r][1]), z);
-    __m128i q = _mm_packus_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
-    q = _mm_max_epu8(_mm_shuffle_epi32(q, 0xd8), lo);
+  const __m256i z = _mm256_set1_epi16(e.zero_point), lo = _mm256_set1_epi8(static_cast<char>(e.lo));
+  const auto store = [&](std::uint8_t * to, __m128i q) __attribute__((always_inline)) {
     if (count >= 16)
-      _mm_storeu_si128(reinterpret_cast<__m128i*>(y), q);
+      _mm_storeu_si128(reinterpret_cast<__m128i*>(to), q);
     else
-      Memory16<Avx2>::store_bytes(y, static_cast<int>(count), q);
+      Memory16<Avx2>::store_bytes(to, static_cast<int>(count), q);
+  };
+  std::uint8_t* y = e.y + m * e.y_stride + n;
+  // Two rows at a time: packing leaves columns 0..3 and 8..11 of both in the low half.
+#pragma GCC unroll 3
+  for (int r = 0; r < kRows; r += 2, y += 2 * e.y_stride) {
+    const int next = r + 1 < kRows ? r + 1 : r;
+    const __m256i words = _mm256_adds_epi16(_mm256_packs_epi32(acc[r][0], acc[r][1]), z),
+                  more = _mm256_adds_epi16(_mm256_packs_epi32(acc[next][0], acc[next][1]), z);
+    const __m256i q =
+        _mm256_permutevar8x32_epi32(_mm256_max_epu8(_mm256_packus_epi16(words, more), lo),
+                                    _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+    store(y, _mm256_castsi256_si128(q));
+    if (next > r) store(y + e.y_stride, _mm256_extracti128_si256(q, 1));
   }
 }
 
