@@ -171,7 +171,6 @@ void depthwise(const kernels::KernelTable& k, const Layer& l, int rounds) {
 #endif
   if (getenv("ONE")) {
     entries = {entries[(size_t)atoi(getenv("ONE"))]};
-  }  // DBG
   race(entries, rounds);
   const double gmacs =
       static_cast<double>(kernels::conv_rows(s) * kernels::conv_taps(s) * l.channels) * 1e-9;
