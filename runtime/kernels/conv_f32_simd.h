@@ -92,15 +92,17 @@ class ConvF32 {
     if (block_.rows == 0) return;
     const std::size_t per_group = (n_ + kPanelF32 - 1) / kPanelF32;
     const std::size_t at_once = TileShapes<Arch>::panels_for(block_.rows);
-    std::size_t cut = 0;
+    std::size_t cut = 0, cut_loose = 0;
     for (std::size_t q = args_.panel_begin, count = 0; q < args_.panel_end; q += count) {
       const std::size_t g = q / per_group, p = q % per_group;
       const std::size_t left =
           args_.panel_end - q < per_group - p ? args_.panel_end - q : per_group - p;
       count = balanced_part(left, at_once);
-      const std::size_t most = TileShapes<Arch>::max_rows(count);
-      if (most != cut) block_.cut(most);
+      const std::size_t most = TileShapes<Arch>::max_rows(count),
+                        most_loose = TileShapes<Arch>::max_loose_rows(count);
+      if (most != cut || most_loose != cut_loose) block_.cut(most, most_loose);
       cut = most;
+      cut_loose = most_loose;
       const std::size_t n0 = p * kPanelF32, stride = count * kPanelF32,
                         cols = n_ - n0 < stride ? n_ - n0 : stride;
       StoreF32 store;

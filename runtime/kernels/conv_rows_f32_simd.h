@@ -63,8 +63,8 @@ class ConvBlockF32 {
     rows += static_cast<std::size_t>(line.count);
   }
 
-  // Tiles of at most `most` rows.
-  void cut(std::size_t most) {
+  // Tiles of at most `most` rows, `most_loose` where they are not evenly apart.
+  void cut(std::size_t most, std::size_t most_loose) {
     tiles = used_x_ = used_w_ = placed_ = 0;
     std::size_t loose = 0;
     for (std::size_t i = 0; i < lines_; ++i) {
@@ -79,7 +79,7 @@ class ConvBlockF32 {
         for (std::int64_t j = side == 0 ? line.j[2] : s.end; j < (side == 0 ? s.begin : end); ++j)
           place(line, j, 1), loose_[loose++] = {line.b, {line.j[0], line.j[1], j}, 1};
       }
-    const std::size_t count = (loose + most - 1) / most;
+    const std::size_t count = (loose + most_loose - 1) / most_loose;
     for (std::size_t i = 0, first = 0; i < count; ++i) {
       const std::size_t n = (loose - first + count - i - 1) / (count - i);
       cut_loose(loose_ + first, n, placed_ - loose + first);

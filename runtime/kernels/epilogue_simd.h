@@ -52,9 +52,8 @@ struct Quotient {
 };
 
 // An epilogue taken apart: what a row needs, in registers that stores to y cannot touch.
-template <class Arch, Activation kActivation, class Acc>
+template <class Arch>
 struct Steps {
-  using V = V16<Arch>;
   using F = typename Arch::f32;
   using Io = VectorIo<F>;
   static constexpr std::size_t kLanes = Io::kLanes;
@@ -68,7 +67,6 @@ struct Steps {
   std::size_t residual_stride, y_stride;
   F residual_scale, lo, hi;
   Quotient<F> quotient;
-  float a, b;
   std::int32_t residual_zero_point, y_zero_point;
   bool divides, exact, multiplies;
 
@@ -89,14 +87,13 @@ struct Steps {
         hi(static_cast<float>(255 - e.y_zero_point)),
         quotient(e.y_divisor, static_cast<float>(-e.y_zero_point),
                  static_cast<float>(255 - e.y_zero_point)),
-        a(e.a),
-        b(e.b),
         residual_zero_point(e.residual_zero_point),
         y_zero_point(e.y_zero_point),
         divides(e.y_divisor != 0),
         exact(Quotient<F>::exact(e.y_divisor)),
         multiplies(e.multiplier != nullptr) {}
 
+  template <class Acc>
   [[gnu::always_inline]] F scaled(std::size_t m, F multiplier, F offset, const Acc* acc,
                                   std::size_t count) const {
     F r(0.0f);
@@ -131,54 +128,86 @@ struct Steps {
   }
 };
 
-// Up to 16 columns of the tile; kFull: all 16 are valid.
-template <class Arch, Activation kActivation, class Acc, bool kFull>
-[[gnu::always_inline]] inline void columns(const Steps<Arch, kActivation, Acc>& steps,
-                                           const Epilogue& e, std::size_t m, std::size_t n,
-                                           const EpilogueTile<Acc>& t, const Acc* acc,
-                                           std::size_t left) {
-  using V = V16<Arch>;
-  using Io = VectorIo<typename Arch::f32>;
-  const auto at = [](int part) { return static_cast<std::size_t>(part) * Io::kLanes; };
-  const auto width = [&](int part) {
-    return kFull ? Io::kLanes : left > at(part) ? left - at(part) : 0;
-  };
-  const auto parameters = [&](const float* p, float otherwise) {
-    if (p == nullptr) return V(otherwise);
-    return V::make([&](int part) { return Io::load(p + n + at(part), width(part)); });
-  };
-  const V multiplier = parameters(e.multiplier, 1.0f), offset = parameters(e.offset, 0.0f);
-  const std::size_t rows = t.rows, stride = t.stride;
-  for (std::size_t r = 0; r < rows; ++r, acc += stride) {
-    const std::size_t residual_at = (m + r) * steps.residual_stride + n,
-                      y_at = (m + r) * steps.y_stride + n;
-    V v = V::make([&](int part) __attribute__((always_inline)) {
-      return steps.plus_residual(residual_at + at(part),
-                                 steps.scaled(m + r, multiplier.part[part], offset.part[part],
-                                              acc + at(part), width(part)),
-                                 width(part));
-    });
-    v = epilogue_activate<kActivation, V>(v, steps.a, steps.b);
-    for (int part = 0; part < V::kParts; ++part)
-      steps.store(y_at + at(part), v.part[part], width(part));
-  }
-}
+// A piece of a tile: rows [m, m + rows), columns [n, n + count), and its values on their way.
+inline constexpr std::size_t kPieceRows = 12, kPieceColumns = 64;
+struct Piece {
+  std::size_t m, n, rows, count;
+  float* r;            // 64-byte aligned
+  std::size_t stride;  // of r: count rounded up to whole vectors of 16
+};
 
-template <class Arch, Activation kActivation, class Acc>
-[[gnu::noinline]] void tile(const Epilogue& e, std::size_t m, std::size_t n,
-                            const EpilogueTile<Acc>& t) {
-  const Steps<Arch, kActivation, Acc> steps(e);
+// f(first column, how many count) for the vectors of a row of the piece.
+template <class F, class Function>
+[[gnu::always_inline]] inline void each_vector(const Piece& p, Function&& f) {
   std::size_t j = 0;
-  for (; j + 16 <= t.count; j += 16)
-    columns<Arch, kActivation, Acc, true>(steps, e, m, n + j, t, t.acc + j, 16);
-  if (j < t.count)
-    columns<Arch, kActivation, Acc, false>(steps, e, m, n + j, t, t.acc + j, t.count - j);
+  for (; j + F::size <= p.count; j += F::size) f(j, std::integral_constant<std::size_t, F::size>{});
+  if (j < p.count) f(j, p.count - j);
 }
 
+// From sums to what the activation gets.
 template <class Arch, class Acc>
-void tile_of(const Epilogue& e, std::size_t m, std::size_t n, const EpilogueTile<Acc>& t) {
-  generic::with_activation(
-      e.activation, [&]<Activation kActivation>() { tile<Arch, kActivation, Acc>(e, m, n, t); });
+[[gnu::noinline]] void before_activation(const Steps<Arch>& given, const Epilogue& e,
+                                         const Piece& piece, const Acc* acc, std::size_t stride) {
+  using F = typename Arch::f32;
+  using Io = VectorIo<F>;
+  const Steps<Arch> steps = given;  // copies that stores to r cannot touch
+  const Piece p = piece;
+  const float *const multipliers = e.multiplier, *const offsets = e.offset;
+  each_vector<F>(
+      p, [&](std::size_t j, auto count) __attribute__((always_inline)) {
+        const F multiplier = multipliers ? Io::load(multipliers + p.n + j, count) : F(1.0f),
+                offset = offsets ? Io::load(offsets + p.n + j, count) : F(0.0f);
+        const Acc* from = acc + j;
+        float* to = p.r + j;
+        for (std::size_t i = 0; i < p.rows; ++i, from += stride, to += p.stride) {
+          const F r = steps.scaled(p.m + i, multiplier, offset, from, count);
+          steps.plus_residual((p.m + i) * steps.residual_stride + p.n + j, r, count)
+              .store_aligned(to);
+        }
+      });
+}
+
+template <class Arch, Activation kActivation>
+[[gnu::noinline]] void activate(float* r, std::size_t count, float a, float b) {
+  using M = Memory16<Arch>;
+  for (std::size_t i = 0; i < count; i += 16)
+    M::store(r + i, epilogue_activate<kActivation, V16<Arch>>(M::load(r + i), a, b));
+}
+
+template <class Arch>
+[[gnu::noinline]] void after_activation(const Steps<Arch>& given, const Piece& piece) {
+  using F = typename Arch::f32;
+  const Steps<Arch> steps = given;  // copies that stores to y cannot touch
+  const Piece p = piece;
+  each_vector<F>(
+      p, [&](std::size_t j, auto count) __attribute__((always_inline)) {
+        const float* from = p.r + j;
+        for (std::size_t i = 0; i < p.rows; ++i, from += p.stride)
+          steps.store((p.m + i) * steps.y_stride + p.n + j, F::load_aligned(from), count);
+      });
+}
+
+// In passes over a piece that stays in the L1 cache, so that each step of each kind exists once.
+template <class Arch, class Acc>
+void tile(const Epilogue& e, std::size_t m, std::size_t n, const EpilogueTile<Acc>& t) {
+  alignas(64) float r[kPieceRows * kPieceColumns];
+  const Steps<Arch> steps(e);
+  for (std::size_t i = 0; i < t.rows; i += kPieceRows)
+    for (std::size_t j = 0; j < t.count; j += kPieceColumns) {
+      Piece piece{m + i,
+                  n + j,
+                  t.rows - i < kPieceRows ? t.rows - i : kPieceRows,
+                  t.count - j < kPieceColumns ? t.count - j : kPieceColumns,
+                  r,
+                  0};
+      piece.stride = (piece.count + 15) / 16 * 16;
+      before_activation<Arch, Acc>(steps, e, piece, t.acc + i * t.stride + j, t.stride);
+      if (e.activation != Activation::none)
+        generic::with_activation(e.activation, [&]<Activation kActivation>() {
+          activate<Arch, kActivation>(r, piece.rows * piece.stride, e.a, e.b);
+        });
+      after_activation<Arch>(steps, piece);
+    }
 }
 
 }  // namespace epilogue_detail
@@ -193,7 +222,7 @@ void epilogue_rows(const Epilogue& e, std::size_t m, std::size_t n, const Epilog
       return;
     }
   }
-  epilogue_detail::tile_of<typename Arch::Base, Acc>(e, m, n, t);
+  epilogue_detail::tile<typename Arch::Base, Acc>(e, m, n, t);
 }
 
 template <class Arch>

@@ -15,11 +15,17 @@ namespace epilogue_sums {
 
 enum class Store { f32, u8, divided_u8 };
 
-template <Activation kActivation, ResidualKind kResidual, Store kStore>
+// kResidual null: any, asked at every vector.
+template <Activation kActivation, auto kResidual, Store kStore>
 struct Combination {
   static constexpr Activation activation = kActivation;
-  static constexpr ResidualKind residual = kResidual;
   static constexpr Store store = kStore;
+  [[gnu::always_inline]] static bool has(ResidualKind kind, const Epilogue& e) {
+    if constexpr (std::is_same_v<decltype(kResidual), std::nullptr_t>)
+      return e.residual_kind == kind;
+    else
+      return kResidual == kind;
+  }
 };
 
 // One vector of columns of all rows; kFull: all its lanes are valid.
@@ -37,13 +43,12 @@ template <class Arch, class C, bool kFull>
   const epilogue_detail::Quotient<F> quotient(e.y_divisor, lowest, 255 + lowest);
   const F lo(lowest), hi(255 + lowest);
   const float* row_scale = e.row_scale ? e.row_scale + m : nullptr;
-  const std::size_t residual_size = C::residual == ResidualKind::f32 ? sizeof(float) : 1,
+  const std::size_t residual_size = C::has(ResidualKind::f32, e) ? sizeof(float) : 1,
                     residual_step = e.residual_stride * residual_size,
                     y_size = C::store == Store::f32 ? sizeof(float) : 1,
                     y_step = e.y_stride * y_size;
   const std::uint8_t* residual = static_cast<const std::uint8_t*>(e.residual);
-  if constexpr (C::residual != ResidualKind::none)
-    residual += m * residual_step + n * residual_size;
+  if (!C::has(ResidualKind::none, e)) residual += m * residual_step + n * residual_size;
   std::uint8_t* y = static_cast<std::uint8_t*>(e.y) + m * y_step + n * y_size;
   const std::int32_t residual_zero = -e.residual_zero_point, zero = e.y_zero_point;
   const float a = e.a, b = e.b;
@@ -53,13 +58,13 @@ template <class Arch, class C, bool kFull>
     F r = Io::to_float(Io::load(acc, Io::kLanes));
     if (row_scale) r = r * F(row_scale[row]);
     r = Lanes<F>::fma(r, multiplier, offset);
-    if constexpr (C::residual == ResidualKind::f32)
+    if (C::has(ResidualKind::f32, e))
       r = Lanes<F>::fma(Io::load(reinterpret_cast<const float*>(residual), count), residual_scale,
                         r);
-    if constexpr (C::residual == ResidualKind::u8)
+    if (C::has(ResidualKind::u8, e))
       r = Lanes<F>::fma(Io::to_float(Io::add(Io::load(residual, count), residual_zero)),
                         residual_scale, r);
-    if constexpr (C::residual != ResidualKind::none) residual += residual_step;
+    if (!C::has(ResidualKind::none, e)) residual += residual_step;
     r = epilogue_activate<C::activation, F>(r, a, b);
     if constexpr (C::store == Store::f32) {
       Io::store(reinterpret_cast<float*>(y), r, count);
@@ -94,19 +99,26 @@ EpilogueSumsFn* with_residual(ResidualKind residual) {
   }
 }
 
+// Activations that codes are clamped to, or none.
+template <class Arch, Store kStore>
+EpilogueSumsFn* with_clip(const Epilogue& e) {
+  if (e.activation == Activation::none)
+    return with_residual<Arch, Activation::none, kStore>(e.residual_kind);
+  if (e.activation == Activation::clip)
+    return with_residual<Arch, Activation::clip, kStore>(e.residual_kind);
+  return nullptr;
+}
+
+// The others that are cheap.
 template <class Arch, Store kStore>
 EpilogueSumsFn* with_activation(const Epilogue& e) {
   switch (e.activation) {
-    case Activation::none:
-      return with_residual<Arch, Activation::none, kStore>(e.residual_kind);
-    case Activation::clip:
-      return with_residual<Arch, Activation::clip, kStore>(e.residual_kind);
     case Activation::leaky_relu:
-      return with_residual<Arch, Activation::leaky_relu, kStore>(e.residual_kind);
+      return &rows<Arch, Combination<Activation::leaky_relu, nullptr, kStore>>;
     case Activation::hard_sigmoid:
-      return with_residual<Arch, Activation::hard_sigmoid, kStore>(e.residual_kind);
+      return &rows<Arch, Combination<Activation::hard_sigmoid, nullptr, kStore>>;
     case Activation::hard_swish:
-      return with_residual<Arch, Activation::hard_swish, kStore>(e.residual_kind);
+      return &rows<Arch, Combination<Activation::hard_swish, nullptr, kStore>>;
     default:
       return nullptr;
   }
@@ -118,12 +130,15 @@ EpilogueSumsFn* with_activation(const Epilogue& e) {
 template <class Arch>
 EpilogueSumsFn* epilogue_sums_of(const Epilogue& e) {
   using epilogue_sums::Store;
-  if (e.output_kind == OutputKind::f32)
-    return epilogue_sums::with_activation<typename Arch::Base, Store::f32>(e);
+  using Base = typename Arch::Base;
+  if (e.output_kind == OutputKind::f32) {
+    EpilogueSumsFn* const clip = epilogue_sums::with_clip<Base, Store::f32>(e);
+    return clip ? clip : epilogue_sums::with_activation<Base, Store::f32>(e);
+  }
   if (e.output_kind != OutputKind::u8 || e.table != nullptr) return nullptr;
-  if (e.y_divisor == 0) return epilogue_sums::with_activation<typename Arch::Base, Store::u8>(e);
+  if (e.y_divisor == 0) return epilogue_sums::with_clip<Base, Store::u8>(e);
   if (!epilogue_detail::Quotient<typename Arch::f32>::exact(e.y_divisor)) return nullptr;
-  return epilogue_sums::with_activation<typename Arch::Base, Store::divided_u8>(e);
+  return epilogue_sums::with_activation<Base, Store::divided_u8>(e);
 }
 
 }  // namespace fold8::kernels::simd

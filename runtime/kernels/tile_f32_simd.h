@@ -118,6 +118,10 @@ struct TileShapes {
     if (kWide) return panels <= 2 ? 12 : panels == 3 ? 8 : panels == 4 ? 6 : 1;
     return panels == 1 ? 6 : panels == 2 ? 3 : panels == 3 ? 2 : 1;
   }
+  // Of rows that are not evenly apart: with two panels and more, tall tiles would save little.
+  static constexpr std::size_t max_loose_rows(std::size_t panels) {
+    return panels >= 2 && max_rows(panels) > 6 ? 6 : max_rows(panels);
+  }
   // Up to so many rows matmul_f32 reads its right side unpacked.
   static constexpr std::size_t kInPlaceRows = 6;
 
@@ -138,7 +142,7 @@ struct TileShapes {
   template <bool kEven, int P, int R>
   static constexpr void fill(Table& t) {
     t.at[P - 1][R - 1] = &tile_f32<Arch, R, P, (kEven && R > 6)>;
-    if constexpr (R < static_cast<int>(max_rows(P)))
+    if constexpr (R < static_cast<int>(kEven ? max_rows(P) : max_loose_rows(P)))
       fill<kEven, P, R + 1>(t);
     else if constexpr (P < static_cast<int>(kMaxPanels))
       fill<kEven, P + 1, 1>(t);

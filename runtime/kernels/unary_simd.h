@@ -33,6 +33,63 @@ inline V16<Arch> one_by_one(V16<Arch> x, int n, Function&& f) {
 inline constexpr int count(Full) { return 16; }
 inline constexpr int count(int n) { return n; }
 
+// Functions so long that a detour through the L1 cache is nothing beside them: they exist once, for
+// blocks of 16 values.
+constexpr bool is_long(UnaryKind kind) {
+  switch (kind) {
+    case UnaryKind::sigmoid:
+    case UnaryKind::silu:
+    case UnaryKind::tanh:
+    case UnaryKind::gelu_erf:
+    case UnaryKind::gelu_tanh:
+    case UnaryKind::elu:
+    case UnaryKind::exp:
+    case UnaryKind::log:
+    case UnaryKind::erf:
+    case UnaryKind::softplus:
+    case UnaryKind::mish:
+    case UnaryKind::selu:
+    case UnaryKind::celu:
+      return true;
+    default:
+      return false;
+  }
+}
+
+using UnaryBlocksFn = void(const float* x, float* y, std::size_t blocks, float a, float b);
+
+template <class Arch, UnaryKind kind>
+[[gnu::noinline]] void unary_blocks(const float* x, float* y, std::size_t blocks, float a,
+                                    float b) {
+  using V = V16<Arch>;
+  const V va(a), vb(b);
+  for (; blocks > 0; --blocks, x += 16, y += 16)
+    Memory16<Arch>::store(y, generic::unary<kind>(Memory16<Arch>::load(x), va, vb));
+}
+
+template <class Arch>
+void unary_long(const UnaryArgs& args, UnaryBlocksFn* f) {
+  const StoreF32U8<Arch> write(args.y, args.q, args.q_scale, args.q_zero_point);
+  constexpr std::size_t kPiece = 256;
+  alignas(64) float t[kPiece];
+  std::size_t done = 0;
+  if (args.q == nullptr) {
+    done = args.n / 16 * 16;
+    f(args.x, args.y, done / 16, args.a, args.b);
+  }
+  for (std::size_t n; done < args.n; done += n) {
+    n = args.n - done < kPiece ? args.n - done : kPiece;
+    const std::size_t whole = n / 16 * 16, rest = n % 16;
+    f(args.x + done, t, whole / 16, args.a, args.b);
+    if (rest != 0) {
+      Memory16<Arch>::store(t + whole, load<Arch>(args.x + done + whole, static_cast<int>(rest)));
+      f(t + whole, t + whole, 1, args.a, args.b);
+    }
+    for_steps<Arch>(n, [&](std::size_t j, auto m)
+                           FOLD8_INLINE_LAMBDA { write(done + j, m, load<Arch>(t + j, m)); });
+  }
+}
+
 template <class Arch>
 void unary(const UnaryArgs& args) {
   using V = V16<Arch>;
@@ -48,16 +105,18 @@ void unary(const UnaryArgs& args) {
   }
   const V a(args.a), b(args.b);
   generic::with_unary(args.kind, [&]<UnaryKind kind>() {
-    if (args.q == nullptr) {
+    if constexpr (is_long(kind)) {
+      unary_long<Arch>(args, &unary_blocks<Arch, kind>);
+    } else if (args.q == nullptr) {
       float* y = args.y;
       for_steps<Arch>(args.n, [&](std::size_t j, auto n) {
         store<Arch>(y + j, n, generic::unary<kind>(load<Arch>(x + j, n), a, b));
       });
-      return;
+    } else {
+      for_steps<Arch>(args.n, [&](std::size_t j, auto n) {
+        write(j, n, generic::unary<kind>(load<Arch>(x + j, n), a, b));
+      });
     }
-    for_steps<Arch>(args.n, [&](std::size_t j, auto n) {
-      write(j, n, generic::unary<kind>(load<Arch>(x + j, n), a, b));
-    });
   });
 }
 
