@@ -7,20 +7,36 @@ namespace {
 
 using graph::BinaryKind;
 
+// y[i] = f(a[i * a_step], b[i * b_step]) for i < n: what is left of an operator and a type, so that
+// all that surrounds it exists once.
+struct Line {
+  void (*run)(const void* a, std::ptrdiff_t a_step, const void* b, std::ptrdiff_t b_step, void* y,
+              std::size_t n);
+  std::size_t in_size, out_size;
+};
+
 template <class T, class R, class F>
-Result<StepPtr> loop(const Broadcast& shape, F f) {
-  return make_step([shape, f](const RunContext& run) {
+std::optional<Line> line(F) {
+  return Line{[](const void* a, std::ptrdiff_t a_step, const void* b, std::ptrdiff_t b_step,
+                 void* y, std::size_t n) {
+                const T *p = static_cast<const T*>(a), *q = static_cast<const T*>(b);
+                R* r = static_cast<R*>(y);
+                for (std::size_t i = 0; i < n; ++i, p += a_step, q += b_step)
+                  r[i] = static_cast<R>(F()(*p, *q));
+              },
+              sizeof(T), sizeof(R)};
+}
+
+Result<StepPtr> step_of(const Line& line, const Broadcast& shape) {
+  return make_step([shape, line](const RunContext& run) {
     parallel(run, shape.count, grain_for(2), [&](std::size_t begin, std::size_t end, std::size_t) {
       each_line(shape, begin, end,
                 [&](std::size_t first, std::size_t n, const std::ptrdiff_t* at,
                     const std::ptrdiff_t* step) {
-                  const T* a = in<T>(run, 0) + at[0];
-                  const T* b = in<T>(run, 1) + at[1];
-                  R* y = out<R>(run, 0) + first;
-                  for (std::size_t i = 0; i < n; ++i) {
-                    const auto k = static_cast<std::ptrdiff_t>(i);
-                    y[i] = static_cast<R>(f(a[k * step[0]], b[k * step[1]]));
-                  }
+                  const auto size = static_cast<std::ptrdiff_t>(line.in_size);
+                  line.run(in<std::byte>(run, 0) + at[0] * size, step[0],
+                           in<std::byte>(run, 1) + at[1] * size, step[1],
+                           out<std::byte>(run, 0) + first * line.out_size, n);
                 });
     });
     return ok_status();
@@ -83,26 +99,26 @@ T most(T a, T b) {
 }
 
 template <class T>
-std::optional<Result<StepPtr>> integer_only(BinaryKind kind, const Broadcast& s) {
+std::optional<Line> integer_only(BinaryKind kind) {
   constexpr auto kBits = sizeof(T) * 8;
   using U = std::make_unsigned_t<T>;
   switch (kind) {
     case BinaryKind::pow:
-      return loop<T, T>(s, [](T a, T b) { return power(a, b); });
+      return line<T, T>([](T a, T b) { return power(a, b); });
     case BinaryKind::bit_and:
-      return loop<T, T>(s, [](T a, T b) { return static_cast<T>(a & b); });
+      return line<T, T>([](T a, T b) { return static_cast<T>(a & b); });
     case BinaryKind::bit_or:
-      return loop<T, T>(s, [](T a, T b) { return static_cast<T>(a | b); });
+      return line<T, T>([](T a, T b) { return static_cast<T>(a | b); });
     case BinaryKind::bit_xor:
-      return loop<T, T>(s, [](T a, T b) { return static_cast<T>(a ^ b); });
+      return line<T, T>([](T a, T b) { return static_cast<T>(a ^ b); });
     case BinaryKind::shift_left:
-      return loop<T, T>(s, [](T a, T b) {
+      return line<T, T>([](T a, T b) {
         return static_cast<U>(b) < kBits
                    ? static_cast<T>(static_cast<std::uint64_t>(a) << static_cast<U>(b))
                    : T(0);
       });
     case BinaryKind::shift_right:
-      return loop<T, T>(s, [](T a, T b) {
+      return line<T, T>([](T a, T b) {
         return static_cast<U>(b) < kBits ? static_cast<T>(static_cast<U>(a) >> static_cast<U>(b))
                                          : T(0);
       });
@@ -112,58 +128,58 @@ std::optional<Result<StepPtr>> integer_only(BinaryKind kind, const Broadcast& s)
 }
 
 template <class T>
-std::optional<Result<StepPtr>> for_type(BinaryKind kind, const Broadcast& s) {
+std::optional<Line> for_type(BinaryKind kind) {
   using B = std::uint8_t;
   switch (kind) {
     case BinaryKind::add:
-      return loop<T, T>(s, [](T a, T b) { return wrap_add(a, b); });
+      return line<T, T>([](T a, T b) { return wrap_add(a, b); });
     case BinaryKind::sub:
-      return loop<T, T>(s, [](T a, T b) { return wrap_sub(a, b); });
+      return line<T, T>([](T a, T b) { return wrap_sub(a, b); });
     case BinaryKind::mul:
-      return loop<T, T>(s, [](T a, T b) { return wrap_mul(a, b); });
+      return line<T, T>([](T a, T b) { return wrap_mul(a, b); });
     case BinaryKind::div:
-      return loop<T, T>(s, [](T a, T b) { return divide(a, b); });
+      return line<T, T>([](T a, T b) { return divide(a, b); });
     case BinaryKind::min:
-      return loop<T, T>(s, [](T a, T b) { return least(a, b); });
+      return line<T, T>([](T a, T b) { return least(a, b); });
     case BinaryKind::max:
-      return loop<T, T>(s, [](T a, T b) { return most(a, b); });
+      return line<T, T>([](T a, T b) { return most(a, b); });
     case BinaryKind::mod:
-      return loop<T, T>(s, [](T a, T b) { return modulo(a, b); });
+      return line<T, T>([](T a, T b) { return modulo(a, b); });
     case BinaryKind::fmod:
-      return loop<T, T>(s, [](T a, T b) { return remainder(a, b); });
+      return line<T, T>([](T a, T b) { return remainder(a, b); });
     case BinaryKind::prelu:
-      return loop<T, T>(s, [](T a, T b) { return a < T(0) ? wrap_mul(a, b) : a; });
+      return line<T, T>([](T a, T b) { return a < T(0) ? wrap_mul(a, b) : a; });
     case BinaryKind::equal:
-      return loop<T, B>(s, [](T a, T b) { return a == b; });
+      return line<T, B>([](T a, T b) { return a == b; });
     case BinaryKind::less:
-      return loop<T, B>(s, [](T a, T b) { return a < b; });
+      return line<T, B>([](T a, T b) { return a < b; });
     case BinaryKind::less_equal:
-      return loop<T, B>(s, [](T a, T b) { return a <= b; });
+      return line<T, B>([](T a, T b) { return a <= b; });
     case BinaryKind::greater:
-      return loop<T, B>(s, [](T a, T b) { return a > b; });
+      return line<T, B>([](T a, T b) { return a > b; });
     case BinaryKind::greater_equal:
-      return loop<T, B>(s, [](T a, T b) { return a >= b; });
+      return line<T, B>([](T a, T b) { return a >= b; });
     default:
       break;
   }
-  if constexpr (std::is_integral_v<T>) return integer_only<T>(kind, s);
+  if constexpr (std::is_integral_v<T>) return integer_only<T>(kind);
   return std::nullopt;
 }
 
-std::optional<Result<StepPtr>> for_bool(BinaryKind kind, const Broadcast& s) {
+std::optional<Line> for_bool(BinaryKind kind) {
   using B = std::uint8_t;
   switch (kind) {
     case BinaryKind::logical_and:
     case BinaryKind::bit_and:
-      return loop<B, B>(s, [](B a, B b) { return a != 0 && b != 0; });
+      return line<B, B>([](B a, B b) { return a != 0 && b != 0; });
     case BinaryKind::logical_or:
     case BinaryKind::bit_or:
-      return loop<B, B>(s, [](B a, B b) { return a != 0 || b != 0; });
+      return line<B, B>([](B a, B b) { return a != 0 || b != 0; });
     case BinaryKind::logical_xor:
     case BinaryKind::bit_xor:
-      return loop<B, B>(s, [](B a, B b) { return (a != 0) != (b != 0); });
+      return line<B, B>([](B a, B b) { return (a != 0) != (b != 0); });
     case BinaryKind::equal:
-      return loop<B, B>(s, [](B a, B b) { return (a != 0) == (b != 0); });
+      return line<B, B>([](B a, B b) { return (a != 0) == (b != 0); });
     default:
       return std::nullopt;
   }
@@ -172,15 +188,15 @@ std::optional<Result<StepPtr>> for_bool(BinaryKind kind, const Broadcast& s) {
 }  // namespace
 
 Result<StepPtr> prepare_binary_loop(BinaryKind kind, DType dtype, const Broadcast& shape) {
-  std::optional<Result<StepPtr>> step;
+  std::optional<Line> line;
   if (dtype == DType::boolean)
-    step = for_bool(kind, shape);
+    line = for_bool(kind);
   else
-    with_number_type(dtype, [&]<class T>() { step = for_type<T>(kind, shape); });
-  if (!step)
+    with_number_type(dtype, [&]<class T>() { line = for_type<T>(kind); });
+  if (!line)
     return unsupported("'" + std::string(graph::enum_name(kind)) + "' over " +
                        std::string(name(dtype)));
-  return std::move(*step);
+  return step_of(*line, shape);
 }
 
 }  // namespace fold8::ops

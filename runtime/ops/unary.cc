@@ -179,72 +179,93 @@ Result<StepPtr> prepare_table(const graph::Unary& op, const PrepareContext& c, K
   });
 }
 
+// y[i] = f(x[i], op) for i < n: what is left of an operator and a type, so that all that surrounds
+// it exists once.
+struct Line {
+  void (*run)(const void* x, void* y, std::size_t n, const graph::Unary& op);
+  std::size_t in_size, out_size;
+};
+
+// f: of T, or of T and the operator.
 template <class T, class R, class F>
-Result<StepPtr> loop(std::size_t n, F f) {
-  return make_step([n, f](const RunContext& run) {
+std::optional<Line> line(F) {
+  return Line{[](const void* x, void* y, std::size_t n, const graph::Unary& op) {
+                for (std::size_t i = 0; i < n; ++i) {
+                  const T v = static_cast<const T*>(x)[i];
+                  if constexpr (std::is_invocable_v<F, T>)
+                    static_cast<R*>(y)[i] = static_cast<R>(F()(v));
+                  else
+                    static_cast<R*>(y)[i] = static_cast<R>(F()(v, op));
+                }
+              },
+              sizeof(T), sizeof(R)};
+}
+
+Result<StepPtr> step_of(const Line& line, const graph::Unary& op, std::size_t n) {
+  return make_step([line, op, n](const RunContext& run) {
     parallel(run, n, grain_for(1), [&](std::size_t b, std::size_t e, std::size_t) {
-      for (std::size_t i = b; i < e; ++i) out<R>(run, 0)[i] = static_cast<R>(f(in<T>(run, 0)[i]));
+      line.run(in<std::byte>(run, 0) + b * line.in_size, out<std::byte>(run, 0) + b * line.out_size,
+               e - b, op);
     });
     return ok_status();
   });
 }
 
 template <class T>
-T clamped(T x, double lo, double hi) {
-  const double v = static_cast<double>(x);
+T clamped(T x, const graph::Unary& op) {
+  const double v = static_cast<double>(x), lo = static_cast<double>(op.a),
+               hi = static_cast<double>(op.b);
   return v < lo ? static_cast<T>(lo) : (v > hi ? static_cast<T>(hi) : x);
 }
 
 template <class T>
-std::optional<Result<StepPtr>> prepare_number(const graph::Unary& op, std::size_t n) {
-  switch (op.kind) {
+std::optional<Line> line_of(UnaryKind kind) {
+  switch (kind) {
     case UnaryKind::relu:
-      return loop<T, T>(n, [](T x) { return x < T(0) ? T(0) : x; });
+      return line<T, T>([](T x) { return x < T(0) ? T(0) : x; });
     case UnaryKind::clip:
-      return loop<T, T>(n, [lo = static_cast<double>(op.a), hi = static_cast<double>(op.b)](T x) {
-        return clamped(x, lo, hi);
-      });
+      return line<T, T>([](T x, const graph::Unary& op) { return clamped(x, op); });
     case UnaryKind::abs:
-      return loop<T, T>(n, [](T x) { return x < T(0) ? wrap_sub(T(0), x) : x; });
+      return line<T, T>([](T x) { return x < T(0) ? wrap_sub(T(0), x) : x; });
     case UnaryKind::neg:
-      return loop<T, T>(
-          n, [](T x) { return std::is_integral_v<T> ? wrap_sub(T(0), x) : static_cast<T>(-x); });
+      return line<T, T>(
+          [](T x) { return std::is_integral_v<T> ? wrap_sub(T(0), x) : static_cast<T>(-x); });
     case UnaryKind::sign:
-      return loop<T, T>(n, [](T x) {
+      return line<T, T>([](T x) {
         return x > T(0) ? T(1) : (x < T(0) ? static_cast<T>(-1) : (x == x ? T(0) : x));
       });
     case UnaryKind::square:
-      return loop<T, T>(n, [](T x) { return wrap_mul(x, x); });
+      return line<T, T>([](T x) { return wrap_mul(x, x); });
     default:
       break;
   }
   if constexpr (std::is_integral_v<T>) {
-    switch (op.kind) {
+    switch (kind) {
       case UnaryKind::floor:
       case UnaryKind::ceil:
       case UnaryKind::round:
-        return loop<T, T>(n, [](T x) { return x; });
+        return line<T, T>([](T x) { return x; });
       case UnaryKind::bitwise_not:
-        return loop<T, T>(n, [](T x) { return static_cast<T>(~x); });
+        return line<T, T>([](T x) { return static_cast<T>(~x); });
       default:
         return std::nullopt;
     }
   } else {
-    switch (op.kind) {
+    switch (kind) {
       case UnaryKind::floor:
-        return loop<T, T>(n, [](T x) { return std::floor(x); });
+        return line<T, T>([](T x) { return std::floor(x); });
       case UnaryKind::ceil:
-        return loop<T, T>(n, [](T x) { return std::ceil(x); });
+        return line<T, T>([](T x) { return std::ceil(x); });
       case UnaryKind::round:
-        return loop<T, T>(n, [](T x) { return std::rint(x); });
+        return line<T, T>([](T x) { return std::rint(x); });
       case UnaryKind::sqrt:
-        return loop<T, T>(n, [](T x) { return std::sqrt(x); });
+        return line<T, T>([](T x) { return std::sqrt(x); });
       case UnaryKind::reciprocal:
-        return loop<T, T>(n, [](T x) { return T(1) / x; });
+        return line<T, T>([](T x) { return T(1) / x; });
       case UnaryKind::is_nan:
-        return loop<T, std::uint8_t>(n, [](T x) { return std::isnan(x); });
+        return line<T, std::uint8_t>([](T x) { return std::isnan(x); });
       case UnaryKind::is_inf:
-        return loop<T, std::uint8_t>(n, [](T x) { return std::isinf(x); });
+        return line<T, std::uint8_t>([](T x) { return std::isinf(x); });
       default:
         return std::nullopt;
     }
@@ -302,12 +323,12 @@ Result<StepPtr> prepare_op(const graph::Unary& op, const PrepareContext& c) {
   if (kind && x.dtype == DType::f32) return prepare_f32(op, c, *kind);
   if (kind && x.dtype == DType::u8 && x.quant) return prepare_table(op, c, *kind);
   if (op.kind == UnaryKind::logical_not)
-    return loop<std::uint8_t, std::uint8_t>(n, [](std::uint8_t v) { return v == 0; });
-  std::optional<Result<StepPtr>> step;
+    return step_of(*line<std::uint8_t, std::uint8_t>([](std::uint8_t v) { return v == 0; }), op, n);
+  std::optional<Line> line;
   if (x.dtype != DType::boolean)
-    with_number_type(x.dtype, [&]<class T>() { step = prepare_number<T>(op, n); });
-  if (!step) return refuse(op, x);
-  return std::move(*step);
+    with_number_type(x.dtype, [&]<class T>() { line = line_of<T>(op.kind); });
+  if (!line) return refuse(op, x);
+  return step_of(*line, op, n);
 }
 
 }  // namespace fold8::ops
