@@ -7,9 +7,9 @@
 
 namespace fold8::ops {
 
-#define FOLD8_DECLARE_OP(name)                             \
-  Status infer_op(const graph::name& op, InferContext& c); \
-  Result<StepPtr> prepare_op(const graph::name& op, const PrepareContext& c);
+#define FOLD8_DECLARE_OP(name)                                           \
+  [[gnu::cold]] Status infer_op(const graph::name& op, InferContext& c); \
+  [[gnu::cold]] Result<StepPtr> prepare_op(const graph::name& op, const PrepareContext& c);
 
 FOLD8_DECLARE_OP(Unary)
 FOLD8_DECLARE_OP(Binary)

@@ -32,3 +32,13 @@ function(fold8_add_objects name)
   add_library(${name} OBJECT ${ARGN})
   target_link_libraries(${name} PUBLIC fold8_flags)
 endfunction()
+
+# fold8_small(NAME [EXCEPT file...]): optimizes the files of an object library for size: code that runs once a model or
+# a shape.
+function(fold8_small name)
+  cmake_parse_arguments(S "" "" "EXCEPT" ${ARGN})
+  get_target_property(files ${name} SOURCES)
+  list(FILTER files INCLUDE REGEX "\\.cc$")
+  list(REMOVE_ITEM files ${S_EXCEPT})
+  set_property(SOURCE ${files} TARGET_DIRECTORY ${name} APPEND PROPERTY COMPILE_OPTIONS $<$<NOT:$<CONFIG:Debug>>:-Os>)
+endfunction()
