@@ -169,6 +169,7 @@ void depthwise(const kernels::KernelTable& k, const Layer& l, int rounds) {
   entries.push_back({"dnnl_int8", onednn_conv(s)});
   entries.push_back({"dnnl_f32", [&] { peer.run(); }});
 #endif
+  race(entries, rounds);
   const double gmacs =
       static_cast<double>(kernels::conv_rows(s) * kernels::conv_taps(s) * l.channels) * 1e-9;
   std::printf("%-18s", l.name);
