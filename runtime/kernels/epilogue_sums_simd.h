@@ -109,7 +109,7 @@ EpilogueSumsFn* with_clip(const Epilogue& e) {
   return nullptr;
 }
 
-// The others that are cheap.
+// The others that are cheap, and those of Transformers, whose results are f32.
 template <class Arch, Store kStore>
 EpilogueSumsFn* with_activation(const Epilogue& e) {
   switch (e.activation) {
@@ -119,6 +119,14 @@ EpilogueSumsFn* with_activation(const Epilogue& e) {
       return &rows<Arch, Combination<Activation::hard_sigmoid, nullptr, kStore>>;
     case Activation::hard_swish:
       return &rows<Arch, Combination<Activation::hard_swish, nullptr, kStore>>;
+    case Activation::gelu_erf:
+      if constexpr (kStore == Store::f32)
+        return &rows<Arch, Combination<Activation::gelu_erf, nullptr, kStore>>;
+      return nullptr;
+    case Activation::silu:
+      if constexpr (kStore == Store::f32)
+        return &rows<Arch, Combination<Activation::silu, nullptr, kStore>>;
+      return nullptr;
     default:
       return nullptr;
   }
