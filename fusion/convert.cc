@@ -63,6 +63,7 @@ class Converter {
 
   void take(Attempt& a) {
     summary_.quantized_layers = std::move(a.outcome.quantized);
+    summary_.quantized_tables = std::move(a.outcome.tables);
     summary_.float_layers = std::move(a.outcome.kept_float);
     for (std::string& w : a.outcome.warnings) summary_.warnings.push_back(std::move(w));
     remember(a.declined, summary_.declined);

@@ -54,6 +54,7 @@ struct ConvertSummary {
   std::vector<StageTime> stages;
   std::vector<Declined> declined;
   std::vector<std::string> quantized_layers;
+  std::vector<std::string> quantized_tables;  // of embeddings (passes/quantize_tables.h): no layers
   std::vector<FloatLayer> float_layers;
   std::vector<std::string> warnings;  // constant tensors, remedies taken, poor outputs that remain
   std::vector<OutputError> outputs;   // INT8 against float on the samples

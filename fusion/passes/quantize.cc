@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "fusion/passes/glob.h"
+#include "fusion/passes/quantize_tables.h"
 #include "fusion/passes/shifted_codes.h"
 #include "fusion/passes/u8_streams.h"
 
@@ -42,6 +43,7 @@ class Quantizer {
     FOLD8_TRY(const std::vector<NodeId> order, g_.topological_order());
     for (NodeId n : order) FOLD8_CHECK_OK(layer(n));
     if (options_.streams != Streams::f32) carry_streams(order);
+    FOLD8_TRY(outcome_.tables, quantize_tables(g_, options_, matched_));
     for (const std::string& glob : options_.keep_float)
       if (matched_.count(glob) == 0)
         outcome_.warnings.push_back("--keep-float '" + glob +

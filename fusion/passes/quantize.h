@@ -63,6 +63,7 @@ struct FloatLayer {
 
 struct QuantizeOutcome {
   std::vector<std::string> quantized;  // node names
+  std::vector<std::string> tables;     // gathered from, now s8 (quantize_tables.h)
   std::size_t u8_streams = 0;          // tensors carried as u8 that no layer multiplies
   std::size_t int8_attentions = 0;     // Attention with both products in INT8
   std::vector<FloatLayer> kept_float;

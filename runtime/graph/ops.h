@@ -290,7 +290,7 @@ struct Pad {                           // inputs x, pads s64, value?, axes?
 };
 struct Expand { FOLD8_OP("expand") };  // inputs x, shape s64
 struct Tile { FOLD8_OP("tile") };      // inputs x, repeats s64
-struct Gather { std::int64_t axis = 0; FOLD8_OP("gather", FOLD8_FIELD(axis)) };                  // inputs x, indices
+struct Gather { std::int64_t axis = 0; FOLD8_OP("gather", FOLD8_FIELD(axis)) };                  // inputs x, indices; s8 x with a scale per row of axis 0: y f32
 struct GatherElements { std::int64_t axis = 0; FOLD8_OP("gather_elements", FOLD8_FIELD(axis)) };
 struct GatherND { std::int64_t batch_dims = 0; FOLD8_OP("gather_nd", FOLD8_FIELD(batch_dims)) };
 enum class ScatterReduction : std::uint8_t { none, add, mul, min, max };

@@ -1,5 +1,9 @@
 // ONNX Gather, GatherElements, GatherND. Negative indices count from the end; an index outside is
 // an error of run().
+//
+// Gather from s8 [V, D..] with params per channel of axis 0, along that axis, gives real numbers:
+//   y[i.., d..] = f32(q[v, d..] - z[v]) * s[v],  v = index[i..]            one rounding
+#include "runtime/kernels/quantize.h"
 #include "runtime/ops/each_op.h"
 
 namespace fold8::ops {
@@ -22,6 +26,40 @@ Status all_inside(const void* indices, DType dtype, std::size_t count, std::int6
   return ok_status();
 }
 
+// A table of rows that carry scales of their own.
+bool has_scaled_rows(const TensorType& x) {
+  return is_quantizable(x.dtype) && x.quant && x.quant->granularity() == Granularity::per_channel &&
+         x.quant->axis() == 0;
+}
+
+Result<StepPtr> prepare_rows(const PrepareContext& c) {
+  const TensorType& x = c.type(0);
+  if (c.out(0).dtype != DType::f32 || c.inputs[0].constant == nullptr)
+    return unsupported("rows of " + describe(x) + " gathered as " + describe(c.out(0)));
+  const auto n = x.shape.extent(0);
+  const auto inner = static_cast<std::size_t>(x.shape.count(1, x.shape.rank()));
+  const std::size_t indices = count(c.type(1));
+  return make_step([=, dtype = c.type(1).dtype, params = *x.quant,
+                    type = x.dtype == DType::u8 ? kernels::QType::u8 : kernels::QType::s8,
+                    dequantize = c.kernels->dequantize](const RunContext& run) -> Status {
+    FOLD8_CHECK_OK(all_inside(run.inputs[1], dtype, indices, n));
+    if (inner == 0) return ok_status();
+    parallel(run, indices, grain_for(inner / 4), [&](std::size_t b, std::size_t e, std::size_t) {
+      for (std::size_t i = b; i < e; ++i) {
+        const auto v = static_cast<std::size_t>(wrapped(index_at(run.inputs[1], dtype, i), n));
+        const std::int32_t zero_point = params.zero_point(v);
+        dequantize({.type = type,
+                    .inner = inner,
+                    .q = in<std::byte>(run, 0) + v * inner,
+                    .y = out<float>(run, 0) + i * inner,
+                    .scales = &params.scales()[v],
+                    .zero_points = &zero_point});
+      }
+    });
+    return ok_status();
+  });
+}
+
 }  // namespace
 
 Status infer_op(const graph::Gather& op, InferContext& c) {
@@ -35,6 +73,11 @@ Status infer_op(const graph::Gather& op, InferContext& c) {
   for (int a = 0; a < axis; ++a) y.push_back(x[a]);
   for (Dim d : indices.dims()) y.push_back(d);
   for (int a = axis + 1; a < x.rank(); ++a) y.push_back(x[a]);
+  if (has_scaled_rows(c.type(0))) {
+    if (axis != 0) return bad_input(c, 0, "rows along axis 0, which have scales, to be gathered");
+    c.set(0, DType::f32, y);
+    return ok_status();
+  }
   set_like(c, 0, 0, y);
   const auto k = known(c, 0);
   const auto i = c.ints(1);
@@ -51,6 +94,7 @@ Status infer_op(const graph::Gather& op, InferContext& c) {
 
 Result<StepPtr> prepare_op(const graph::Gather& op, const PrepareContext& c) {
   const TensorType& x = c.type(0);
+  if (has_scaled_rows(x)) return prepare_rows(c);
   FOLD8_TRY(const int axis, checked_axis(op.axis, x.shape.rank()));
   const auto outer = static_cast<std::size_t>(x.shape.count(0, axis));
   const std::int64_t n = x.shape.extent(axis);

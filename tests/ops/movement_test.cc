@@ -105,6 +105,38 @@ TEST(Movement, Gather) {
                   .as<float>(),
               ElementsAre(1, 3, 5));
 }
+// Rows with a scale each give real numbers: the same bits everywhere.
+TEST(Movement, GatherOfScaledRows) {
+  const auto g = graph::parse(
+      "i: s64[2,2]\n y = gather(random:s8[5,37]@channel(0), i)\n z = gather(random:s8[5,37], i)\n"
+      "return y, z");
+  ASSERT_TRUE(g.ok()) << g.error().message;
+  const graph::ValueId table = g->node(0).inputs[0];
+  const auto scales = g->type(table).quant->scales();
+  const auto codes = g->constant<std::int8_t>(table);
+  const std::int64_t rows[] = {4, 0, 3, 4};
+  for (const kernels::Target* target : runnable_targets())
+    for (const int threads : {1, 2}) {
+      const auto r =
+          run_graph(*g, {value<std::int64_t>({2, 2}, {4, -5, 3, -1})}, {target->kernels, threads});
+      ASSERT_TRUE(r.ok()) << r.error().message;
+      EXPECT_EQ(r->at(0).type.dtype, DType::f32);
+      EXPECT_EQ(to_string(r->at(0).type.shape), "[2,2,37]");
+      EXPECT_EQ(r->at(1).type.dtype, DType::s8);
+      const auto y = r->at(0).as<float>();
+      for (std::size_t i = 0; i < 4; ++i)
+        for (std::size_t d = 0; d < 37; ++d) {
+          const auto v = static_cast<std::size_t>(rows[i]);
+          EXPECT_EQ(y[i * 37 + d], static_cast<float>(codes[v * 37 + d]) * scales[v]);
+        }
+    }
+  EXPECT_THAT(failure("i: s64[2]\n y = gather(random:s8[5,3]@channel(0), i) axis=1\n return y",
+                      {value<std::int64_t>({2}, {0, 1})}),
+              HasSubstr("axis 0"));
+  EXPECT_THAT(failure("i: s64[1]\n y = gather(random:s8[5,3]@channel(0), i)\n return y",
+                      {value<std::int64_t>({1}, {5})}),
+              HasSubstr("index 5"));
+}
 TEST(Movement, GatherElementsAndND) {
   EXPECT_THAT(run_one("x: f32[2,2]\n i: s64[2,2]\n y = gather_elements(x, i) axis=1\n return y",
                       {iota({2, 2}), value<I>({2, 2}, {0, 0, 1, 0})})

@@ -85,6 +85,8 @@ void print_summary(const Args& args, const fusion::Converted& c, std::size_t byt
       "  quantized {} layers, int8_mac_share {}, {} BatchNorm left{}", s.quantized_layers.size(),
       s.int8_mac_share ? fmt::format("{:.3f}", *s.int8_mac_share) : "-", s.batch_norms_left,
       s.samples ? fmt::format(", calibrated on {} samples", s.samples) : ""));
+  for (const auto& t : s.quantized_tables)
+    say(fmt::format("  table {}: INT8 with a scale for each row", t));
   if (!s.speed_target.empty())
     say(fmt::format("  chosen for speed on {}, for the shapes of the first sample{}",
                     s.speed_target,
@@ -191,7 +193,7 @@ Command add_convert(CLI::App& app) {
   app.add_option("--weights", args->weights, "Scales of the weights: channel or tensor")
       ->capture_default_str();
   app.add_option("--keep-float", args->keep_float,
-                 "Layers (glob over node and output names) that stay float");
+                 "Layers and tables (glob over node, output and table names) that stay float");
   add_prefer_options(app, args->prefer);
   app.add_option("--preprocess", args->preprocess,
                  "NAME:mean=..,std=..,layout=nhwc,dtype=u8 becomes part of the model");

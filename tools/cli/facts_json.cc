@@ -20,6 +20,7 @@ void add_facts(const fusion::ConvertSummary& f, Json& j) {
   j["int8_attention_share"] = number_or_null(f.int8_attention_share);
   j["speed_target"] = f.speed_target.empty() ? Json() : Json(f.speed_target);
   j["quantized_layers"] = f.quantized_layers;
+  j["quantized_tables"] = f.quantized_tables;
   j["float_layers"] = Json::array();
   for (const auto& l : f.float_layers)
     j["float_layers"].push_back({{"node", l.node}, {"op", l.op}, {"why", l.why}});

@@ -97,6 +97,7 @@ void print(const Inspected& in, const Args& args) {
   if (args.why) {
     for (const auto& q : in.facts.quantized_layers) std::cout << "  int8     " << q << "\n";
     for (const auto& t : in.facts.smoothed) std::cout << "  smoothed " << smoothed_line(t) << "\n";
+    for (const auto& t : in.facts.quantized_tables) std::cout << "  table    " << t << "\n";
     if (in.facts.declined.empty()) std::cout << "  nothing was declined\n";
     for (const auto& f : in.facts.float_layers)
       std::cout << fmt::format("  float    {} ({}): {}\n", f.node, f.op, f.why);
