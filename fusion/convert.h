@@ -28,8 +28,8 @@ struct ConvertOptions {
   bool float_only = false;
   QuantizeOptions quantize;  // `calibration` and `also_float` are set by convert()
   Smoothing smooth;
-  bool equalize = true;      // move factors between neighbouring layers (passes/equalize.cc)
-  bool search = true;        // try the remedies where INT8 is poor
+  bool equalize = true;  // move factors between neighbouring layers (passes/equalize.cc)
+  bool search = true;    // try the remedies where INT8 is poor
   // Keep float what INT8 would make slower there (prefer_speed.h); null: INT8 wherever it can be.
   const CostTable* cost_table = nullptr;
   double poor_sqnr_db = 15;

@@ -61,8 +61,7 @@ Result<RoundedWeights> round_weights(const Graph& g, std::shared_ptr<const exec:
   };
   quant::MomentOptions moment_options;
   moment_options.threads = options.threads;
-  FOLD8_CHECK_OK(
-      quant::second_moments(std::move(model), samples, widths, moment_options, take));
+  FOLD8_CHECK_OK(quant::second_moments(std::move(model), samples, widths, moment_options, take));
   return rounded;
 }
 

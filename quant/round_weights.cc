@@ -52,8 +52,7 @@ class Tile {
     const auto order = factor_.order();
     std::fill(w_.begin(), w_.end(), 0.0);
     std::fill(sum_.begin(), sum_.end(), 0.0);
-    for (std::size_t t = 0; t < kTile; ++t)
-      scale_[t] = t < count ? double{scales[first + t]} : 1.0;
+    for (std::size_t t = 0; t < kTile; ++t) scale_[t] = t < count ? double{scales[first + t]} : 1.0;
     for (std::size_t j = 0; j < width; ++j)
       for (std::size_t t = 0; t < count; ++t) w_[j * kTile + t] = w[(first + t) * width + order[j]];
     for (std::size_t end = width; end > 0;) {
@@ -104,7 +103,8 @@ class Tile {
 Result<RoundingFactor> RoundingFactor::of(const Moments& moments, ThreadPool& pool) {
   const std::size_t n = moments.width;
   double mean = 0;
-  for (std::size_t j = 0; j < n; ++j) mean += double{moments.xx[j * n + j]} / static_cast<double>(n);
+  for (std::size_t j = 0; j < n; ++j)
+    mean += double{moments.xx[j * n + j]} / static_cast<double>(n);
   if (!std::isfinite(mean)) return invalid_model("its second moments are not finite");
   RoundingFactor f;
   f.order_.resize(n);

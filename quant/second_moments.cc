@@ -15,8 +15,7 @@ Result<std::unique_ptr<exec::Session>> product_of_width(std::size_t width, int t
   const auto n = static_cast<std::int64_t>(width);
   const graph::ValueId x = g.add_value(
       "x", TensorType{DType::f32, Shape{static_cast<std::int64_t>(kBlock), n}, {}, Layout::plain});
-  const graph::ValueId y =
-      g.add_value("y", TensorType{DType::f32, Shape{n, n}, {}, Layout::plain});
+  const graph::ValueId y = g.add_value("y", TensorType{DType::f32, Shape{n, n}, {}, Layout::plain});
   g.add_node(graph::MatMul{1.0f, true, false}, "xx", {x, x}, {y});
   g.inputs = {x};
   g.outputs = {y};
@@ -30,8 +29,9 @@ Result<std::unique_ptr<exec::Session>> product_of_width(std::size_t width, int t
 class Collector {
  public:
   Collector(std::size_t width, exec::Session& product)
-      : product_(product), block_(DType::f32, Shape{static_cast<std::int64_t>(kBlock),
-                                                    static_cast<std::int64_t>(width)}) {
+      : product_(product),
+        block_(DType::f32,
+               Shape{static_cast<std::int64_t>(kBlock), static_cast<std::int64_t>(width)}) {
     moments_.width = width;
     moments_.xx.assign(width * width, 0.0f);
   }
@@ -46,8 +46,8 @@ class Collector {
     const std::size_t rows = values.size() / width, count = std::min(rows, wanted);
     for (std::size_t i = 0; i < count; ++i) {
       const auto row = values.subspan(i * rows / count * width, width);
-      std::copy(row.begin(), row.end(), block_.as<float>().begin() +
-                                            static_cast<std::ptrdiff_t>(filled_ * width));
+      std::copy(row.begin(), row.end(),
+                block_.as<float>().begin() + static_cast<std::ptrdiff_t>(filled_ * width));
       ++moments_.rows;
       if (++filled_ == kBlock) FOLD8_CHECK_OK(flush());
     }

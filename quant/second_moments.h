@@ -24,8 +24,8 @@ struct Moments {
 };
 
 struct MomentOptions {
-  std::size_t most_rows = 8192;   // of a tensor; evenly spread over the samples
-  std::size_t most_width = 8192;  // wider tensors are left out
+  std::size_t most_rows = 8192;                   // of a tensor; evenly spread over the samples
+  std::size_t most_width = 8192;                  // wider tensors are left out
   std::size_t most_bytes = std::size_t{1} << 30;  // of moments at the same time
   int threads = 1;
 };

@@ -8,7 +8,7 @@
 namespace fold8::quant {
 namespace {
 
-constexpr double kSteps = 127;  // between zero and the largest magnitude
+constexpr double kSteps = 127;                   // between zero and the largest magnitude
 constexpr int kFirstAlpha = 6, kLastAlpha = 18;  // in twentieths
 constexpr double kAlphaStep = 1.0 / 20;
 
@@ -115,8 +115,8 @@ AlphaChoice choose_alpha(const AlphaSearch& search) {
     const double alpha = i * kAlphaStep;
     double error = 0;
     for (const int half : {0, 1})
-      error += expected_output_error(halves[half],
-                                     factors_for(search, maxima[1 - half], w_max, alpha));
+      error +=
+          expected_output_error(halves[half], factors_for(search, maxima[1 - half], w_max, alpha));
     if (i > kFirstAlpha && !(error < best.error)) continue;
     best.alpha = alpha;
     best.error = error;

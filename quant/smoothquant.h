@@ -1,4 +1,5 @@
-// SmoothQuant (Xiao et al. 2022, arXiv 2211.10438): for a linear layer Y = X W with input channels j
+// SmoothQuant (Xiao et al. 2022, arXiv 2211.10438): for a linear layer Y = X W with input channels
+// j
 //   Y = (X / s) (s W)      s_j = max|X_j|^alpha / max|W_j|^(1-alpha)
 // Large channels of X, which would take all its codes, become smaller, and the weights that
 // multiply them larger. Numbers only: fusion/passes/smooth.h edits the graph.
@@ -24,8 +25,8 @@ struct SmoothedReader {
 };
 
 struct AlphaSearch {
-  std::span<const double> x_max;      // [channels], over all samples
-  std::span<const float> rows;        // [n, channels] of X, n >= 1
+  std::span<const double> x_max;  // [channels], over all samples
+  std::span<const float> rows;    // [n, channels] of X, n >= 1
   std::span<const SmoothedReader> readers;
   // Channels of one class share a factor (heads that share V); empty: each has its own.
   std::span<const int> classes;
@@ -46,8 +47,8 @@ std::vector<double> factors_of(const AlphaSearch& search, double alpha);
 // step_x(r) = max_j|X_rj / s_j| / 127 (not per token: the largest of all), step_w(n) = max_j |s_j
 // W_nj| / 127.
 double expected_output_error(const AlphaSearch& search, std::span<const double> factors);
-// The alpha of 0.3, 0.35 .. 0.9 with the least expected error (ties: the smallest). Each half of the
-// rows is judged with factors of the other half's magnitudes: a channel that is small on a few
+// The alpha of 0.3, 0.35 .. 0.9 with the least expected error (ties: the smallest). Each half of
+// the rows is judged with factors of the other half's magnitudes: a channel that is small on a few
 // samples may be large on the next one, and a large alpha leaves its weights no codes.
 AlphaChoice choose_alpha(const AlphaSearch& search);
 

@@ -64,8 +64,9 @@ std::optional<ChannelIds> before_transpose(const graph::Transpose& t, const Chan
   std::vector<std::int64_t> extents(static_cast<std::size_t>(rank), 1);
   std::vector<std::size_t> source;
   for (int i = 0; i < rank; ++i)
-    source.push_back(t.perm.empty() ? static_cast<std::size_t>(rank - 1 - i)
-                                    : static_cast<std::size_t>(t.perm[static_cast<std::size_t>(i)]));
+    source.push_back(t.perm.empty()
+                         ? static_cast<std::size_t>(rank - 1 - i)
+                         : static_cast<std::size_t>(t.perm[static_cast<std::size_t>(i)]));
   for (std::size_t i = 0; i < source.size(); ++i) extents[source[i]] = ids.extents[i];
   ChannelIds r = filled(extents, -1);
   std::vector<std::int64_t> moved(source.size());
@@ -92,7 +93,8 @@ std::optional<ChannelIds> before_view(const Shape& from, const Shape& to, const 
   for (int a = 0; a < first; ++a)
     extents[static_cast<std::size_t>(a)] = ids.extents[static_cast<std::size_t>(a)];
   for (int a = 0; a < last; ++a)
-    extents[static_cast<std::size_t>(from_end + a)] = ids.extents[static_cast<std::size_t>(to_end + a)];
+    extents[static_cast<std::size_t>(from_end + a)] =
+        ids.extents[static_cast<std::size_t>(to_end + a)];
   if (varies) {
     for (int a = first; a < from_end; ++a)
       if (!from[a].known()) return std::nullopt;
@@ -105,7 +107,8 @@ std::optional<ChannelIds> before_view(const Shape& from, const Shape& to, const 
   ChannelIds r = filled(extents, -1);
   std::vector<std::int64_t> there(static_cast<std::size_t>(to.rank()), 0);
   each_position(extents, [&](const std::vector<std::int64_t>& p) {
-    for (int a = 0; a < first; ++a) there[static_cast<std::size_t>(a)] = p[static_cast<std::size_t>(a)];
+    for (int a = 0; a < first; ++a)
+      there[static_cast<std::size_t>(a)] = p[static_cast<std::size_t>(a)];
     for (int a = 0; a < last; ++a)
       there[static_cast<std::size_t>(to_end + a)] = p[static_cast<std::size_t>(from_end + a)];
     std::int64_t inside = 0;

@@ -38,9 +38,9 @@ ChannelIds ids_of_last_axis(int rank, std::int64_t channels);
 ChannelIds reduced(const ChannelIds& ids);
 
 // Ids of operand 0 (shape `from`) of an operator that only moves values, from those of its result
-// (shape `to`, output number `output`): Identity, Transpose, Reshape and its relatives, Slice, Split
-// and Gather by constants, Expand (which joins what it repeats). nullopt: another operator, or
-// shapes that are not known well enough.
+// (shape `to`, output number `output`): Identity, Transpose, Reshape and its relatives, Slice,
+// Split and Gather by constants, Expand (which joins what it repeats). nullopt: another operator,
+// or shapes that are not known well enough.
 std::optional<ChannelIds> ids_before(const graph::Graph& g, const graph::Node& n,
                                      std::size_t output, const ChannelIds& ids,
                                      ChannelClasses& classes);

@@ -12,8 +12,9 @@ extern const GraphPass
 extern const GraphPass
     dequantize_constants;  // stored INT8 weights as floats: float models of QDQ files only
 extern const GraphPass dequantize_biases;  // stored INT32 biases as floats: always
-extern const GraphPass equalize;  // channels of like size between layers, before ranges are measured
-extern const GraphPass merge_constants;    // equal bytes of equal type are kept once
+extern const GraphPass
+    equalize;  // channels of like size between layers, before ranges are measured
+extern const GraphPass merge_constants;  // equal bytes of equal type are kept once
 extern const Rewrite
     drop_noop;  // identity, casts to the same type, reshapes to the same shape, *1, +0 ...
 extern const Rewrite merge_movement;          // transposes and reshapes in a row; pairs that cancel

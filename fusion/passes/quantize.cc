@@ -75,8 +75,7 @@ class Quantizer {
       matched_.insert(*glob);
       return;
     }
-    if (options_.attention == AttentionProducts::f32 ||
-        options_.activations == Activations::float_)
+    if (options_.attention == AttentionProducts::f32 || options_.activations == Activations::float_)
       return;
     op.int8 = true;
     ++outcome_.int8_attentions;

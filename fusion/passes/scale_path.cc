@@ -64,8 +64,8 @@ class Finder {
     if (depth > kLongest) return "what produces it is too far away";
     path_.between.push_back({v, ids});
     const Node& n = g_.node(p);
-    const auto output = static_cast<std::size_t>(
-        std::find(n.outputs.begin(), n.outputs.end(), v) - n.outputs.begin());
+    const auto output = static_cast<std::size_t>(std::find(n.outputs.begin(), n.outputs.end(), v) -
+                                                 n.outputs.begin());
     std::string why = ends_in(p, v, output, ids);
     if (why.empty()) return why;
     if (const auto* mul = std::get_if<graph::Binary>(&n.op);
@@ -95,7 +95,8 @@ class Finder {
       if (ids.axis() != (conv ? 1 : ids.rank() - 1)) return who + " has its channels elsewhere";
       if (reads_more_than_bias(n)) return who + " adds another tensor";
       if (!commutes(n.op)) return "the activation of " + who + " does not commute with scaling";
-      if (!weight_ranges(g_, p, Side::output)) return "the weights of " + who + " are not f32 constants";
+      if (!weight_ranges(g_, p, Side::output))
+        return "the weights of " + who + " are not f32 constants";
     } else if (const auto* affine = std::get_if<graph::Affine>(&n.op)) {
       if (ids.axis() != affine->axis || !commutes(n.op) || !constant_or_absent(g_, n, 1) ||
           !constant_or_absent(g_, n, 2))
@@ -274,8 +275,9 @@ std::string apply_scale(Graph& g, const ScalePath& path, std::span<const double>
     graph::Value& value = g.value(r.value);
     const int axis = r.ids.axis();
     const std::vector<double> f = factors_along(r.ids, factor);
-    const bool fits = axis >= 0 && (value.rescale.empty() || (value.rescale_axis == axis &&
-                                                              value.rescale.size() == f.size()));
+    const bool fits =
+        axis >= 0 &&
+        (value.rescale.empty() || (value.rescale_axis == axis && value.rescale.size() == f.size()));
     if (fits) {
       remember_rescale(value, axis, f);
     } else {

@@ -94,7 +94,8 @@ class Smoother {
       return std::nullopt;
     std::vector<double> most;
     for (std::size_t c = 0; c < seen->channel_max().size(); ++c)
-      most.push_back(std::max({0.0, -double{seen->channel_min()[c]}, double{seen->channel_max()[c]}}));
+      most.push_back(
+          std::max({0.0, -double{seen->channel_min()[c]}, double{seen->channel_max()[c]}}));
     return most;
   }
 

@@ -1,6 +1,6 @@
 // SmoothQuant in a graph: the factors of quant/smoothquant.h leave what linear layers read, for
-// nothing where scale_path.h finds a way, else by one multiply; and enter the weights of every layer
-// that reads it.
+// nothing where scale_path.h finds a way, else by one multiply; and enter the weights of every
+// layer that reads it.
 #pragma once
 
 #include <functional>
@@ -29,7 +29,7 @@ struct SmoothedTensor {
   std::string tensor;
   std::vector<std::string> layers;  // that read it
   double alpha = 0;
-  std::string into;                         // the node that took 1/s; empty: an explicit multiply
+  std::string into;                          // the node that took 1/s; empty: an explicit multiply
   double range_before = 0, range_after = 0;  // largest magnitude on the samples
   std::size_t widest_channel = 0;            // before
 };
@@ -42,7 +42,8 @@ struct SmoothOutcome {
 // What linear layers with constant f32 weights read, and the axis of its channels.
 std::map<std::string, int> values_to_smooth(const graph::Graph& g);
 
-// The graph is canonicalized and folded, or fused too; float results stay the same but for rounding.
+// The graph is canonicalized and folded, or fused too; float results stay the same but for
+// rounding.
 Result<SmoothOutcome> smooth(graph::Graph& g, const SmoothOptions& options);
 
 }  // namespace fold8::fusion

@@ -1,7 +1,7 @@
 // double functions of fold8's own, for convert-time tables and numbers and for the rare f32
 // functions: the same bits on every machine, since they use only + - * / sqrt fma and bit
-// operations (a libm may differ from the next one). Accuracy: 1 to 4 ulp (erf: 8.5; pow: 16 where the
-// result nears the ends of the range), special values as C99 Annex F. Not for hot loops.
+// operations (a libm may differ from the next one). Accuracy: 1 to 4 ulp (erf: 8.5; pow: 16 where
+// the result nears the ends of the range), special values as C99 Annex F. Not for hot loops.
 #pragma once
 
 namespace fold8::kernels {

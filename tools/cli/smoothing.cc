@@ -29,8 +29,8 @@ std::string smoothing_line(const std::vector<fusion::SmoothedTensor>& smoothed) 
   const auto widest = std::max_element(
       smoothed.begin(), smoothed.end(),
       [](const auto& a, const auto& b) { return a.range_before < b.range_before; });
-  const auto multiplies = std::count_if(smoothed.begin(), smoothed.end(),
-                                        [](const auto& t) { return t.into.empty(); });
+  const auto multiplies =
+      std::count_if(smoothed.begin(), smoothed.end(), [](const auto& t) { return t.into.empty(); });
   return fmt::format(
       "smoothed {} tensors, alpha {}{}{}; widest: channel {} of {}, {:.3g} -> {:.3g}",
       smoothed.size(), fmt::format("{:.2f}", least->alpha),
