@@ -1,6 +1,8 @@
 """make_decoder.py OUT.onnx [--layers 30 --hidden 576 --heads 9 --kv-heads 3 --ffn 1536 --vocab 49152 --seed 0]
+make_decoder.py OUT.onnx --gguf IN.gguf [--tokenizer TOKENIZER.json]
 
-A decoder of random weights in the form exporters write: token ids and position ids in, keys and values of the past in and
+A decoder of random weights, or of those of a Llama-like GGUF file (as floats; needs the Python packages gguf and, for
+--tokenizer, tokenizers), in the form exporters write: token ids and position ids in, keys and values of the past in and
 those with the new tokens out (past.N.key [1,kv,P,D] -> present.N.key), grouped-query attention, rotary embedding, RMSNorm,
 SwiGLU, tied embedding. The default shape is that of SmolLM2-135M.
 """
@@ -9,6 +11,53 @@ import argparse
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
+
+
+class Gguf:
+    """Sizes and weights of a GGUF file of the llama architecture; matrices as [inputs, outputs]."""
+
+    KINDS = {'q': 'attn_q', 'k': 'attn_k', 'v': 'attn_v', 'o': 'attn_output', 'gate': 'ffn_gate', 'up': 'ffn_up', 'down': 'ffn_down',
+             'norm1': 'attn_norm', 'norm2': 'ffn_norm'}
+
+    def __init__(self, path):
+        from gguf import GGUFReader, dequantize
+        self.reader, self.dequantize = GGUFReader(path), dequantize
+        self.tensors = {t.name: t for t in self.reader.tensors}
+
+    def field(self, name):
+        return self.reader.fields[name].contents()
+
+    def sizes(self, a):
+        a.layers, a.hidden = self.field('llama.block_count'), self.field('llama.embedding_length')
+        a.heads, a.kv_heads = self.field('llama.attention.head_count'), self.field('llama.attention.head_count_kv')
+        a.ffn, a.vocab = self.field('llama.feed_forward_length'), int(self.tensors['token_embd.weight'].shape[1])
+        a.epsilon, a.base = float(self.field('llama.attention.layer_norm_rms_epsilon')), float(self.field('llama.rope.freq_base'))
+
+    def array(self, name):
+        t = self.tensors[name]
+        return self.dequantize(t.data, t.tensor_type).astype(np.float32).reshape([int(n) for n in t.shape][::-1])
+
+    def weight(self, name, a):
+        """layer.3.q.weight -> blk.3.attn_q.weight"""
+        if name == 'embedding':
+            return self.array('token_embd.weight')
+        if name == 'norm.weight':
+            return self.array('output_norm.weight')
+        _, layer, kind, _ = name.split('.')
+        w = self.array(f'blk.{layer}.{self.KINDS[kind]}.weight')
+        if kind in ('q', 'k'):  # the file has pairs of a rotation side by side, the graph half a head apart
+            heads = a.heads if kind == 'q' else a.kv_heads
+            w = w.reshape(heads, a.depth // 2, 2, -1).swapaxes(1, 2).reshape(w.shape)
+        return np.ascontiguousarray(w.T)
+
+    def write_tokenizer(self, path):
+        from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+        tokens = self.field('tokenizer.ggml.tokens')
+        merges = [tuple(m.split(' ', 1)) for m in self.field('tokenizer.ggml.merges')]
+        t = Tokenizer(models.BPE(vocab={token: i for i, token in enumerate(tokens)}, merges=merges))
+        t.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)])
+        t.decoder = decoders.ByteLevel()
+        t.save(path)
 
 
 class Builder:
@@ -21,6 +70,8 @@ class Builder:
         return name
 
     def weight(self, name, rows, columns):
+        if self.a.gguf:
+            return self.const(name, self.a.gguf.weight(name, self.a))
         return self.const(name, (self.rng.standard_normal((rows, columns)) / np.sqrt(rows)).astype(np.float32))
 
     def op(self, kind, inputs, name, **attributes):
@@ -34,7 +85,10 @@ class Builder:
         self.outputs.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, shape))
 
     def rms(self, x, name):
-        gain = self.const(name + '.weight', (1 + 0.1 * self.rng.standard_normal(self.a.hidden)).astype(np.float32))
+        if self.a.gguf:
+            gain = self.const(name + '.weight', self.a.gguf.weight(name + '.weight', self.a))
+        else:
+            gain = self.const(name + '.weight', (1 + 0.1 * self.rng.standard_normal(self.a.hidden)).astype(np.float32))
         square = self.op('Mul', [x, x], name + '.square')
         mean = self.op('ReduceMean', [square], name + '.mean', axes=[-1], keepdims=1)
         root = self.op('Sqrt', [self.op('Add', [mean, 'epsilon'], name + '.eps')], name + '.root')
@@ -87,7 +141,7 @@ class Builder:
         for name, value in (('zero', [0]), ('half', [a.depth // 2]), ('depth', [a.depth]), ('last', [-1]), ('two', [2]), ('one', [1]),
                             ('groups', [1, 1, a.heads // a.kv_heads, 1, 1]), ('all_heads', [1, a.heads, -1, a.depth]), ('flat', [1, -1, a.hidden])):
             self.const(name, np.array(value, np.int64))
-        self.const('epsilon', np.float32(1e-5))
+        self.const('epsilon', np.float32(a.epsilon))
         self.const('scale', np.float32(a.depth ** -0.5))
         self.const('minus', np.float32(-1e30))
         self.const('nought', np.float32(0))
@@ -95,7 +149,7 @@ class Builder:
         self.const('step', np.int64(1))
         self.input('input_ids', TensorProto.INT64, [1, 'tokens'])
         self.input('position_ids', TensorProto.INT64, [1, 'tokens'])
-        angles = np.outer(np.arange(a.context), 10000.0 ** -(np.arange(0, a.depth, 2) / a.depth))
+        angles = np.outer(np.arange(a.context), a.base ** -(np.arange(0, a.depth, 2) / a.depth))
         angles = np.concatenate([angles, angles], 1)
         for name, f in (('cos', np.cos), ('sin', np.sin)):
             rows = self.op('Gather', [self.const(name + '.table', f(angles).astype(np.float32)), 'position_ids'], name + '.rows', axis=0)
@@ -126,8 +180,15 @@ def main():
     p.add_argument('output')
     for name, value in (('layers', 30), ('hidden', 576), ('heads', 9), ('kv-heads', 3), ('ffn', 1536), ('vocab', 49152), ('context', 2048), ('seed', 0)):
         p.add_argument('--' + name, type=int, default=value)
+    p.add_argument('--gguf', type=Gguf)
+    p.add_argument('--tokenizer')
     a = p.parse_args()
+    a.epsilon, a.base = 1e-5, 10000.0
+    if a.gguf:
+        a.gguf.sizes(a)
     a.depth = a.hidden // a.heads
+    if a.tokenizer:
+        a.gguf.write_tokenizer(a.tokenizer)
     onnx.save(Builder(a).build(), a.output)
 
 

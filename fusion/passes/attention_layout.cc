@@ -198,13 +198,26 @@ Result<Outcome> output_apply(const Match& m, Graph& g, const Context&) {
 }
 
 // ---- repeated heads
-Pattern repeated(const char* x, const char* axis) {
-  return op<graph::Reshape>("",
-                            {op<graph::Expand>("", {op<graph::Unsqueeze>(axis, {any(x)})}).open()})
+// By Expand, or by Tile (`tile` of each axis).
+Pattern repeated(const char* x, const char* axis, const char* tile) {
+  const auto one = op<graph::Unsqueeze>(axis, {any(x)});
+  return op<graph::Reshape>("", {either({op<graph::Expand>("", {one}).open(),
+                                         op<graph::Tile>("", {one, constant(tile)})})})
       .open();
 }
+
+// Only the new axis is repeated: the shape behind says the rest.
+bool tiles_one_axis(const Graph& g, ValueId repeats) {
+  const auto counts = integers(g, repeats);
+  if (!counts || counts->size() != 5) return false;
+  for (std::size_t i = 0; i < 5; ++i)
+    if (i != 2 && (*counts)[i] != 1) return false;
+  return true;
+}
+
 std::vector<Pattern> repeat_patterns() {
-  return {op<Attention>("", {any("q"), repeated("k", "k_axis"), repeated("v", "v_axis")})
+  return {op<Attention>(
+              "", {any("q"), repeated("k", "k_axis", "k_tile"), repeated("v", "v_axis", "v_tile")})
               .open()
               .shared()};
 }
@@ -219,6 +232,8 @@ Result<Outcome> repeat_apply(const Match& m, Graph& g, const Context&) {
   for (const char* axis : {"k_axis", "v_axis"})
     if (std::get<graph::Unsqueeze>(g.node(m.node(axis)).op).axes != Ints{2})
       return Outcome{NotMine{}};
+  for (const char* tile : {"k_tile", "v_tile"})
+    if (m.has(tile) && !tiles_one_axis(g, m[tile])) return Outcome{NotMine{}};
   op.kv_heads = k[1].value();
   std::vector<ValueId> inputs = g.node(m.root).inputs;
   inputs[1] = m["k"];

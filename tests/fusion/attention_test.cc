@@ -175,8 +175,9 @@ TEST(RecognizeAttention, RotaryAndGroupsOfQueries) {
             n + "a, " + n + "b)\n";
   for (const std::string n : {"k", "v"}) {
     const std::string from = n == "k" ? "kr" : "vt";
-    text += n + "5 = unsqueeze(" + from + ") axes=[2]\n" + n + "e = expand(" + n +
-            "5, s64{1,2,3,5,4})\n" + n + "w = reshape(" + n + "e, s64{1,6,5,4})\n";
+    text += n + "5 = unsqueeze(" + from + ") axes=[2]\n" + n +
+            "e = " + (n == "k" ? "tile(k5, s64{1,1,3,1,1})" : "expand(v5, s64{1,2,3,5,4})") + "\n" +
+            n + "w = reshape(" + n + "e, s64{1,6,5,4})\n";
   }
   text +=
       "sc = matmul(qr, kw) alpha=0.5 transpose_b=true\np = softmax(sc) axis=3\n"
