@@ -90,7 +90,7 @@ class Fuser {
       return forward(id, same);
     if (const ValueId twin = equal_quantizer(id, x); twin != kNoValue) return forward(id, twin);
     const NodeId p = sole_producer(x);
-    if (p == kNoNode) return false;
+    if (p == kNoNode) return beside_f32(id, q, kNoValue);
     if (only_moves_values(g_.node(p))) return move_up(id, p);
     if (g_.type(q).dtype != DType::u8) return false;
     if (const auto* b = std::get_if<Binary>(&g_.node(p).op)) absorb_operands(p, *b);
@@ -237,6 +237,37 @@ class Fuser {
     return true;
   }
 
+  // A norm of rows along the last axis: the row of a scale per token is the row of the norm.
+  bool is_row_norm(NodeId p, ValueId x) const {
+    const auto* norm = std::get_if<graph::Norm>(&g_.node(p).op);
+    return norm != nullptr &&
+           (norm->kind == graph::NormKind::layer || norm->kind == graph::NormKind::rms) &&
+           (norm->axis == -1 || norm->axis == g_.type(x).shape.rank() - 1);
+  }
+
+  // A norm whose result is read as f32 too, as the residual of a post-norm block is, writes the
+  // codes beside it.
+  bool beside_f32(NodeId id, ValueId q, ValueId scale) {
+    const ValueId x = g_.node(id).inputs[0];
+    const NodeId p = index_.producer(x);
+    if (p == kNoNode || !is_row_norm(p, x) || g_.node(p).outputs[0] != x ||
+        g_.type(q).dtype != DType::u8 || g_.node(p).outputs.size() > 2)
+      return false;
+    const auto rounds = [this](NodeId r) {
+      return std::holds_alternative<graph::Quantize>(g_.node(r).op) ||
+             std::holds_alternative<graph::DynamicQuantize>(g_.node(r).op);
+    };
+    const std::vector<NodeId>& readers = index_.consumers(x);
+    if (!g_.is_output(x) && std::all_of(readers.begin(), readers.end(), rounds)) return false;
+    edit(id, [](Node& n) { n.dead = true; });
+    edit(p, [&](Node& n) {
+      n.outputs.resize(4, kNoValue);
+      n.outputs[2] = scale;
+      n.outputs[3] = q;
+    });
+    return true;
+  }
+
   // A norm whose only reader rounds per token writes codes and scales itself.
   bool dynamic_quantize(NodeId id) {
     const Node& n = g_.node(id);
@@ -244,16 +275,11 @@ class Fuser {
     if (takes_factor(id)) return true;
     if (n.inputs.size() > 1) return false;
     const ValueId x = n.inputs[0];
-    const NodeId p = sole_producer(x);
-    if (p == kNoNode || n.outputs.size() < 2) return false;
-    const auto* norm = std::get_if<graph::Norm>(&g_.node(p).op);
-    if (norm == nullptr ||
-        (norm->kind != graph::NormKind::layer && norm->kind != graph::NormKind::rms))
-      return false;
-    const int rank = g_.type(x).shape.rank();
-    if (norm->axis != -1 && norm->axis != rank - 1)
-      return false;  // the row of the scale is the row of the norm
+    if (n.outputs.size() < 2) return false;
     const ValueId q = n.outputs[0], scale = n.outputs[1];
+    const NodeId p = sole_producer(x);
+    if (p == kNoNode) return beside_f32(id, q, scale);
+    if (!is_row_norm(p, x)) return false;
     edit(id, [&](Node& d) { d.dead = true; });
     edit(p, [&](Node& m) {
       m.outputs.resize(3, kNoValue);

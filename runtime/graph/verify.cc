@@ -23,7 +23,7 @@ struct ArityOf {
   Arity operator()(const Pool&) const { return {1, 1, 1, 2}; }
   Arity operator()(const Resize&) const { return {1, 4, 1, 1}; }
   Arity operator()(const BatchNorm&) const { return {5, 5, 1, 3}; }
-  Arity operator()(const Norm&) const { return {1, 7, 1, 3}; }
+  Arity operator()(const Norm&) const { return {1, 7, 1, 4}; }
   Arity operator()(const Reduce&) const { return {1, 2, 1, 1}; }
   Arity operator()(const Attention&) const { return {3, 6, 1, 3}; }
   Arity operator()(const Rotary&) const { return {3, 3, 1, 1}; }

@@ -128,7 +128,7 @@ NativeTypes native_types(const graph::Op& op, const PrepareContext& c) {
     if (!c.wants(o)) continue;
     // Kernels of norms and affines quantize their outputs themselves: their quantizer divides, too.
     Rule output = rule;
-    if (quantizes && rule.codes == Codes::real && o == 0) output.codes = Codes::u8;
+    if (quantizes && rule.codes == Codes::real && (o == 0 || o == 3)) output.codes = Codes::u8;
     adapt(o, c.out(o), output, first, n.outputs);
   }
   return n;

@@ -10,7 +10,7 @@ namespace {
 using graph::NormKind;
 
 enum Input : std::size_t { kX, kGamma, kBeta, kResidual, kMultiplier, kOffset, kRowScale, kInputs };
-enum Output : std::size_t { kY, kSum, kScale, kOutputs };
+enum Output : std::size_t { kY, kSum, kScale, kQ, kOutputs };
 
 bool by_rows(const graph::Norm& op) {
   return op.kind == NormKind::layer || op.kind == NormKind::rms;
@@ -49,6 +49,7 @@ Status infer_rows(const graph::Norm& op, InferContext& c) {
   Shape s = x;
   s[x.rank() - 1] = Dim(1);
   c.set(kScale, DType::f32, s);
+  c.set(kQ, DType::u8, x);
   return ok_status();
 }
 
@@ -77,38 +78,46 @@ T* optional_out(const RunContext& run, std::size_t o) {
   return o < run.outputs.size() ? out<T>(run, o) : nullptr;
 }
 
-// What a norm writes, for rows [b, ..).
-kernels::NormOutput output_of(const RunContext& run, kernels::NormOutput base, std::size_t b,
-                              std::size_t cols) {
-  if (base.quant == kernels::NormQuant::none) {
-    base.y = out<float>(run, kY) + b * cols;
-  } else {
-    base.q = out<std::uint8_t>(run, kY) + b * cols;
-    if (base.quant == kernels::NormQuant::per_row) base.q_row_scale = out<float>(run, kScale) + b;
-  }
-  return base;
-}
+// What a norm writes: f32, codes, or both.
+struct Written {
+  kernels::NormOutput base;
+  bool y = true;          // output 0 is f32
+  std::size_t codes = 0;  // the output they go to
 
-Result<kernels::NormOutput> output_kind(const PrepareContext& c) {
-  kernels::NormOutput o;
-  const TensorType& y = c.out(kY);
-  if (y.dtype == DType::f32) return o;
-  if (y.dtype != DType::u8 || !y.quant) return unsupported("a norm that yields " + describe(y));
-  if (y.quant->granularity() == Granularity::per_token) {
-    if (!c.wants(kScale))
-      return invalid_model("a norm with per-token output lacks its scale output");
-    o.quant = kernels::NormQuant::per_row;
+  // For rows [b, ..).
+  kernels::NormOutput rows(const RunContext& run, std::size_t b, std::size_t cols) const {
+    kernels::NormOutput o = base;
+    if (y) o.y = out<float>(run, kY) + b * cols;
+    if (o.quant == kernels::NormQuant::none) return o;
+    o.q = out<std::uint8_t>(run, codes) + b * cols;
+    if (o.quant == kernels::NormQuant::per_row) o.q_row_scale = out<float>(run, kScale) + b;
     return o;
   }
-  if (!y.quant->is_per_tensor()) return unsupported("a norm that yields " + describe(y));
-  o.quant = kernels::NormQuant::fixed;
-  o.q_scale = y.quant->scale();
-  o.q_zero_point = y.quant->zero_point();
-  return o;
+};
+
+Result<Written> written(const PrepareContext& c) {
+  Written w;
+  w.y = c.out(kY).dtype == DType::f32;
+  if (w.y && !c.wants(kQ)) return w;
+  if (!w.y && c.wants(kQ)) return invalid_model("a norm with codes for output 0 has more of them");
+  w.codes = w.y ? kQ : kY;
+  const TensorType& q = c.out(w.codes);
+  if (q.dtype != DType::u8 || !q.quant) return unsupported("a norm that yields " + describe(q));
+  if (q.quant->granularity() == Granularity::per_token) {
+    if (!c.wants(kScale))
+      return invalid_model("a norm with per-token output lacks its scale output");
+    w.base.quant = kernels::NormQuant::per_row;
+    return w;
+  }
+  if (!q.quant->is_per_tensor()) return unsupported("a norm that yields " + describe(q));
+  w.base.quant = kernels::NormQuant::fixed;
+  w.base.q_scale = q.quant->scale();
+  w.base.q_zero_point = q.quant->zero_point();
+  return w;
 }
 
 Result<StepPtr> prepare_q8(const graph::Norm& op, const PrepareContext& c, std::size_t rows,
-                           std::size_t cols, kernels::NormOutput output) {
+                           std::size_t cols, const Written& output) {
   kernels::NormRowsQ8Args args;
   args.kind = op.kind == NormKind::layer ? kernels::NormKind::layer : kernels::NormKind::rms;
   args.cols = cols;
@@ -124,7 +133,7 @@ Result<StepPtr> prepare_q8(const graph::Norm& op, const PrepareContext& c, std::
       part.x = in<std::uint8_t>(run, kX) + b * cols;
       part.gamma = optional(run, kGamma);
       part.beta = optional(run, kBeta);
-      part.out = output_of(run, output, b, cols);
+      part.out = output.rows(run, b, cols);
       kernel(part);
     });
     return ok_status();
@@ -136,9 +145,9 @@ Result<StepPtr> prepare_rows(const graph::Norm& op, const PrepareContext& c) {
   FOLD8_TRY(const int axis, checked_axis(op.axis, x.shape.rank()));
   const auto rows = static_cast<std::size_t>(x.shape.count(0, axis));
   const auto cols = static_cast<std::size_t>(x.shape.count(axis, x.shape.rank()));
-  FOLD8_TRY(const kernels::NormOutput output, output_kind(c));
+  FOLD8_TRY(const Written output, written(c));
   if (rows == 0 || cols == 0) return make_step([](const RunContext&) { return ok_status(); });
-  if (output.quant == kernels::NormQuant::per_row && axis != x.shape.rank() - 1)
+  if (output.base.quant == kernels::NormQuant::per_row && axis != x.shape.rank() - 1)
     return unsupported("a per-token output of a norm over more than the last axis");
   if (x.dtype == DType::u8) return prepare_q8(op, c, rows, cols, output);
   kernels::NormRowsArgs args;
@@ -164,7 +173,7 @@ Result<StepPtr> prepare_rows(const graph::Norm& op, const PrepareContext& c) {
           part.gamma = optional(run, kGamma);
           part.beta = optional(run, kBeta);
           part.scratch = reinterpret_cast<float*>(run.scratch + p * line);
-          part.out = output_of(run, output, b, cols);
+          part.out = output.rows(run, b, cols);
           kernel(part);
         });
         return ok_status();
@@ -174,8 +183,8 @@ Result<StepPtr> prepare_rows(const graph::Norm& op, const PrepareContext& c) {
 
 Result<StepPtr> prepare_channels(const graph::Norm& op, const PrepareContext& c) {
   const TensorType& x = c.type(kX);
-  FOLD8_TRY(const kernels::NormOutput output, output_kind(c));
-  if (output.quant == kernels::NormQuant::per_row)
+  FOLD8_TRY(const Written output, written(c));
+  if (output.base.quant == kernels::NormQuant::per_row)
     return unsupported("a group norm with a per-token output");
   kernels::NormChannelsArgs args;
   args.n = 1;
@@ -185,9 +194,9 @@ Result<StepPtr> prepare_channels(const graph::Norm& op, const PrepareContext& c)
   args.channels_last = x.layout == Layout::channels_last && x.shape.rank() >= 3;
   args.per_group = op.affine_per_group;
   args.epsilon = op.epsilon;
-  args.q_scale = output.q_scale;
-  args.q_zero_point = output.q_zero_point;
-  const bool quantize = output.quant == kernels::NormQuant::fixed;
+  args.q_scale = output.base.q_scale;
+  args.q_zero_point = output.base.q_zero_point;
+  const bool quantize = output.base.quant == kernels::NormQuant::fixed;
   const auto samples = static_cast<std::size_t>(x.shape.extent(0));
   const std::size_t plane = args.channels * args.spatial,
                     line = round_up(3 * args.channels * sizeof(float), kAlignment);

@@ -124,7 +124,9 @@ TEST(FuseIntegers, NormsWritePerTokenCodesThemselves) {
     ASSERT_EQ(n.outputs.size(), 3u);
     EXPECT_EQ(ran.graph.value(n.outputs[0]).name, "h");
     EXPECT_EQ(ran.graph.node(1).inputs[4], n.outputs[2]);
-    EXPECT_EQ(fused(text(norm, "y, h"), 0).tally.applied, 0);  // somebody wants the floats
+    const Ran both = fused(text(norm, "y, h"), 0);  // somebody wants the floats, too
+    ASSERT_EQ(both.graph.live_nodes(), 2u) << graph::to_text(both.graph);
+    EXPECT_EQ(both.graph.value(both.graph.node(0).outputs[3]).name, "q");
   }
   EXPECT_EQ(fused(text("norm(x, random:f32[3,8]) kind=rms axis=1", "y"), 0).tally.applied, 0);
   EXPECT_EQ(fused(text("relu(x)", "y"), 0).tally.applied, 0);

@@ -1,6 +1,8 @@
 // Rounding moves into producers and through data movement; integer operands are read as they are.
 #include "fusion/passes/fuse_quantize.h"
 
+#include <cstring>
+
 #include "tests/fusion/int8_testing.h"
 
 namespace fold8::fusion {
@@ -152,6 +154,32 @@ TEST(FuseQuantize, NotWhereItWouldChangeSomething) {
                 return g;
               }()));
   }
+}
+
+// A post-norm block: the norm's result is the residual, as f32, and what the next layer multiplies.
+TEST(FuseQuantize, ANormWritesCodesBesideItsFloatResult) {
+  const std::string norm = "x: f32[2,3,8]\nh = norm(x, random:f32[8], random:f32[8]) kind=",
+                    layer = "y = linear(q, random:s8[8,8] @channel(0), _, h",
+                    token = "q: u8[2,3,8] @token, s: f32[2,3,1] = dynamic_quantize(h)\n" + layer +
+                            ", s)",
+                    fixed = "q: u8[2,3,8] @(0.05,120) = quantize(h)\n" + layer + ")";
+  for (const char* kind : {"layer\n", "rms\n"})
+    for (const std::string& rounding : {token, fixed}) {
+      const Ran ran = fused(norm + kind + rounding + "\nreturn y", 0);
+      EXPECT_EQ(ran.tally.applied, 1);
+      EXPECT_THAT(op_names(ran.graph),
+                  ElementsAre(std::string(kind, std::strlen(kind) - 1) + "_norm", "linear"));
+      const graph::ValueId h = ran.graph.find_value("h");
+      ASSERT_NE(h, graph::kNoValue);
+      EXPECT_EQ(ran.graph.type(h).dtype, DType::f32);
+    }
+  // Returned as well; and along more than the last axis, where a token is no row of the norm.
+  EXPECT_EQ(fused(norm + "layer\n" + token + "\nreturn y, h", 0).tally.applied, 1);
+  EXPECT_EQ(fused("x: f32[2,3,8]\nh = norm(x, random:f32[3,8]) kind=layer axis=1\n" + token +
+                      "\nreturn y",
+                  0)
+                .tally.applied,
+            0);
 }
 
 TEST(FuseQuantize, TheFloatNameGoesToTheCodes) {

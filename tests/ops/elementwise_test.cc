@@ -216,6 +216,76 @@ TEST(Norms, ResidualAndOutputs) {
           .as<float>(),
       near({-0.999995f, -0.999995f, 2.99999f, 2.99999f}));
 }
+// What a norm of rows may read and write, on every target: the bytes of its parts one after the
+// other on the reference.
+struct NormForm {
+  bool codes_in, residual, f32_out;
+  const char* rounding;  // "", the type of static codes, or of codes per token
+  const char* kind;
+
+  bool token() const { return std::string(rounding).ends_with("token"); }
+  bool rounds() const { return *rounding != 0; }
+  std::string head() const {
+    return std::string("x: ") + (codes_in ? "u8[3,40] @(0.03,120)" : "f32[3,40]") +
+           "\n r: f32[3,40]\n ";
+  }
+  std::string tail(const std::string& gamma, const char* operands) const {
+    return "(" + std::string(operands) + ", " + gamma +
+           (rounds_residual(operands) ? ", _, r" : "") + ") kind=" + kind;
+  }
+  bool rounds_residual(const char* operands) const { return residual && *operands == 'x'; }
+  std::string returned() const {
+    std::string all;
+    for (const auto& [wanted, name] :
+         {std::pair(f32_out, "y"), {rounds(), "q"}, {token(), "t"}, {residual, "s"}})
+      if (wanted) all += (all.empty() ? "" : ", ") + std::string(name);
+    return "\n return " + all;
+  }
+  std::string in_parts(const std::string& gamma) const {
+    std::string text = head();
+    if (residual) text += codes_in ? "v = dequantize(x)\n " : "v = identity(x)\n ";
+    if (residual) text += "s = binary(v, r) kind=add\n ";
+    text += "y = norm" + tail(gamma, residual ? "s" : "x");
+    if (rounds())
+      text += "\n q: u8[3,40] " + std::string(rounding) +
+              (token() ? ", t = dynamic_quantize(y)" : " = quantize(y)");
+    return text + returned();
+  }
+  std::string at_once(const std::string& gamma) const {
+    const std::string codes = "q: u8[3,40] " + std::string(rounding);
+    std::string outputs = f32_out ? "y" : codes;
+    outputs += residual ? ", s" : ", _";
+    outputs += token() ? ", t" : ", _";
+    if (f32_out && rounds()) outputs += ", " + codes;
+    while (outputs.ends_with(", _")) outputs.resize(outputs.size() - 3);
+    return head() + outputs + " = norm" + tail(gamma, "x") + returned();
+  }
+};
+
+TEST(Norms, EveryFormOfRowsGivesTheBytesOfItsParts) {
+  const Evaluated real = random_f32({3, 40}, 5, 2), codes = random_u8({3, 40}, 5),
+                  residual = random_f32({3, 40}, 6);
+  std::string gamma = "f32[40]{";
+  for (int i = 0; i < 40; ++i) gamma += (i ? "," : "") + std::to_string(0.5 + 0.03 * i);
+  gamma += "}";
+  for (int form = 0; form < 48; ++form) {
+    static constexpr const char* kRoundings[] = {"", "@(0.02,128)", "@token"};
+    const NormForm f{form % 2 == 1, form / 2 % 2 == 1, form / 4 % 2 == 1, kRoundings[form / 16],
+                     form / 8 % 2 == 1 ? "rms" : "layer"};
+    if (!f.f32_out && !f.rounds()) continue;
+    const std::vector<Evaluated> inputs{f.codes_in ? codes : real, residual};
+    const auto want = run_text(f.in_parts(gamma), inputs, {runnable_targets().back()->kernels, 1});
+    ASSERT_TRUE(want.ok()) << want.error().message << "\n" << f.in_parts(gamma);
+    for (const kernels::Target* t : runnable_targets()) {
+      const auto got = run_text(f.at_once(gamma), inputs, {t->kernels, 2});
+      ASSERT_TRUE(got.ok()) << got.error().message << "\n" << f.at_once(gamma);
+      for (std::size_t o = 0; o < want->size(); ++o)
+        EXPECT_EQ(0, std::memcmp(got->at(o).data->data(), want->at(o).data->data(),
+                                 want->at(o).data->size()))
+            << f.at_once(gamma) << "\noutput " << o << " on " << t->name;
+    }
+  }
+}
 TEST(Reductions, Values) {
   const Evaluated x = value<float>({2, 3}, {1, 2, 3, 4, 5, 6});
   const auto f = [&](const std::string& rest) {
