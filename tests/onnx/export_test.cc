@@ -152,5 +152,43 @@ TEST(Export, FullDisksAndMissingFoldersAreIoErrors) {
   EXPECT_EQ(r.error().code, Code::io);
 }
 
+TEST(Export, AttentionInEveryForm) {
+  const std::string heads = "q: f32[2,4,5,6]\nk: f32[2,2,7,6]\nv: f32[2,2,7,3]\n",
+                    op = " heads=4 kv_heads=2 depth=6 value_depth=3 scale=0.4";
+  expect_same(parsed(heads + "y = attention(q, k, v)" + op + "\nreturn y\n"));
+  expect_same(
+      parsed(heads + "y = attention(q, k, v)" + op + " softcap=1.5 causal=true\nreturn y\n"));
+  expect_same(parsed(heads + "m: f32[5,7]\ny = attention(q, k, v, m)" + op + "\nreturn y\n"));
+  expect_same(parsed(heads +
+                     "pk: f32[2,2,4,6]\npv: f32[2,2,4,3]\nm: f32[2,4,5,11]\n"
+                     "y, nk, nv = attention(q, k, v, m, pk, pv)" +
+                     op + " causal=true\nreturn y, nk, nv\n"));
+  expect_same(
+      parsed("x: f32[2,5,48]\ny = attention(x, x, x) heads=4 kv_heads=2 depth=6 value_depth=6 "
+             "scale=0.4 q_rows=true k_rows=true v_rows=true y_rows=true k_offset=24 v_offset=36 "
+             "causal=true\nreturn y\n"));
+}
+
+TEST(Export, AttentionWithInt8ProductsIsRefused) {
+  const auto e =
+      export_file(parsed("q: f32[1,2,5,6]\ny = attention(q, q, q) heads=2 kv_heads=2 depth=6 "
+                         "value_depth=6 int8=true\nreturn y\n"),
+                  TempFolder() / "m.onnx");
+  ASSERT_FALSE(e.ok());
+  EXPECT_THAT(e.error().message, HasSubstr("INT8"));
+}
+
+TEST(Export, RotaryInEveryForm) {
+  for (const char* form : {"", " interleaved=true"})
+    for (const char* table : {"[5,3]", "[5,6]", "[2,5,3]", "[2,1,5,6]"}) {
+      const std::string tables = "c: f32" + std::string(table) + "\ns: f32" + table + "\n";
+      expect_same(parsed("x: f32[2,4,5,8]\n" + tables +
+                         "y = rotary(x, c, s) heads=4 depth=8 dims=6" + form + "\nreturn y\n"));
+      expect_same(parsed("x: f32[2,5,32]\n" + tables +
+                         "y = rotary(x, c, s) heads=4 depth=8 dims=6 rows=true" + form +
+                         "\nreturn y\n"));
+    }
+}
+
 }  // namespace
 }  // namespace fold8::onnx_io

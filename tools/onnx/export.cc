@@ -193,7 +193,8 @@ class Exporter {
       }
     }
     bool known = false;
-    for (auto family : {write_elementwise, write_linear, write_norm, write_window, write_shape}) {
+    for (auto family : {write_attention, write_elementwise, write_linear, write_norm, write_window,
+                        write_shape}) {
       FOLD8_CHECK_OK(family(writer, n.op, known));
       if (known) break;
     }

@@ -89,6 +89,7 @@ struct NodeWriter {
 };
 
 // Each writes the operators of its family and leaves `known` false for the others.
+Status write_attention(NodeWriter& w, const graph::Op& op, bool& known);
 Status write_elementwise(NodeWriter& w, const graph::Op& op, bool& known);
 Status write_linear(NodeWriter& w, const graph::Op& op, bool& known);
 Status write_norm(NodeWriter& w, const graph::Op& op, bool& known);

@@ -9,7 +9,7 @@ using Table = std::unordered_map<std::string_view, MapFn>;
 
 Table default_domain() {
   Table t;
-  for (auto family : {elementwise_ops(), linear_ops(), norm_ops(), pool_ops(), quant_ops(),
+  for (auto family : {attention_ops(), elementwise_ops(), linear_ops(), norm_ops(), pool_ops(), quant_ops(),
                       quant_linear_ops(), reduce_ops(), shape_ops(), slice_ops()})
     for (const MapEntry& e : family) t.emplace(e.op, e.map);
   return t;
@@ -17,7 +17,8 @@ Table default_domain() {
 
 Table microsoft_domain() {
   Table t;
-  for (const MapEntry& e : microsoft_ops()) t.emplace(e.op, e.map);
+  for (auto family : {grouped_query_ops(), microsoft_attention_ops(), microsoft_ops()})
+    for (const MapEntry& e : family) t.emplace(e.op, e.map);
   return t;
 }
 

@@ -20,6 +20,7 @@ struct MapEntry {
 };
 
 // Families of the default domain.
+std::span<const MapEntry> attention_ops();
 std::span<const MapEntry> elementwise_ops();
 std::span<const MapEntry> linear_ops();
 std::span<const MapEntry> norm_ops();
@@ -30,6 +31,8 @@ std::span<const MapEntry> reduce_ops();
 std::span<const MapEntry> shape_ops();
 std::span<const MapEntry> slice_ops();
 // The domain com.microsoft.
+std::span<const MapEntry> grouped_query_ops();
+std::span<const MapEntry> microsoft_attention_ops();
 std::span<const MapEntry> microsoft_ops();
 
 // "" and "ai.onnx" are the same domain; nullptr if there is no such operator.
