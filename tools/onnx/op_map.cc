@@ -9,8 +9,8 @@ using Table = std::unordered_map<std::string_view, MapFn>;
 
 Table default_domain() {
   Table t;
-  for (auto family : {attention_ops(), elementwise_ops(), linear_ops(), norm_ops(), pool_ops(), quant_ops(),
-                      quant_linear_ops(), reduce_ops(), shape_ops(), slice_ops()})
+  for (auto family : {attention_ops(), elementwise_ops(), linear_ops(), norm_ops(), pool_ops(),
+                      quant_ops(), quant_linear_ops(), reduce_ops(), shape_ops(), slice_ops()})
     for (const MapEntry& e : family) t.emplace(e.op, e.map);
   return t;
 }
