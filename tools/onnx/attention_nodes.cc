@@ -66,6 +66,51 @@ ValueId probabilities(NodeContext& ctx, ValueId scores, ValueId bias, bool may_h
   return ctx.emit(graph::Where{}, {none, ctx.scalar_like(scores, 0, "zero"), p}, "weights");
 }
 
+// Causal bounds as a mask beside a's own.
+ValueId with_causal(NodeContext& ctx, const AttentionOperands& a) {
+  if (!a.op.causal) return a.mask;
+  Window w;
+  w.queries = extent(ctx, a.q, a.op.q_rows ? 1 : 2);
+  w.keys = extent(ctx, a.k, a.op.k_rows ? 1 : 2);
+  if (a.past_k != kNoValue) {
+    w.offset = extent(ctx, a.past_k, 2);
+    w.keys = add_ints(ctx, w.keys, w.offset, "all_keys");
+  }
+  return both_masks(ctx, a.mask, window_mask(ctx, w), "causal");
+}
+
+// Which rows see a key: bool, the mask's shape with a last axis of 1.
+ValueId seen_rows(NodeContext& ctx, ValueId mask, ValueId like) {
+  const ValueId bias = as_bias(ctx, mask, like);
+  const ValueId top = ctx.emit(graph::Reduce{graph::ReduceKind::max, {-1}}, {bias}, "mask_top");
+  return ctx.emit(Binary{BinaryKind::greater}, {top, ctx.scalar_like(bias, -kInf, "nothing")},
+                  "seen");
+}
+
+void write_rows(NodeContext& ctx, ValueId heads, std::int64_t width) {
+  const ValueId swapped = ctx.emit(graph::Transpose{{0, 2, 1, 3}}, {heads}, "swapped");
+  ctx.emit_into(graph::Reshape{}, {swapped, ctx.ints({0, 0, width}, "rows_shape")}, {ctx.out(0)},
+                "");
+}
+
+// Output 0 with 0 in the rows that see nothing.
+Status finish_guarded(NodeContext& ctx, AttentionOperands a, std::vector<ValueId> results) {
+  ValueId seen = seen_rows(ctx, with_causal(ctx, a), a.q);
+  const int rank = ctx.rank(seen).value_or(0);
+  const bool by_head = rank >= 3 && known_extent(ctx, seen, -3) != 1;
+  const bool rows = a.op.y_rows;
+  if (rows && by_head) a.op.y_rows = false;
+  if (rows && !by_head && rank == 4) seen = ctx.emit(graph::Squeeze{{1}}, {seen}, "seen_tokens");
+  results[0] = ctx.value("unguarded");
+  ctx.emit_into(a.op, a.list(), results, "");
+  const std::vector<ValueId> chosen{seen, results[0], ctx.scalar_like(a.q, 0, "zero")};
+  if (rows && by_head)
+    write_rows(ctx, ctx.emit(graph::Where{}, chosen, "guarded"), a.op.heads * a.op.value_depth);
+  else
+    ctx.emit_into(graph::Where{}, chosen, {ctx.out(0)}, "guarded");
+  return ctx.done();
+}
+
 void alias(NodeContext& ctx, ValueId v, int output) {
   ctx.emit_into(graph::Identity{}, {v}, {ctx.out(output)}, "scores_read");
 }
@@ -79,14 +124,7 @@ Status finish_in_parts(NodeContext& ctx, const AttentionOperands& a, const Atten
   const ValueId v = all_keys(
       ctx, heads_first(ctx, a.v, op.v_rows, op.v_offset, {op.kv_heads, op.value_depth}, "value"),
       a.past_v, o.present_v, {op.heads, op.kv_heads, op.value_depth}, "value");
-  ValueId mask = a.mask;
-  if (op.causal) {
-    Window w;
-    w.queries = extent(ctx, q, 2);
-    w.keys = extent(ctx, k, 2);
-    if (a.past_k != kNoValue) w.offset = extent(ctx, a.past_k, 2);
-    mask = both_masks(ctx, mask, window_mask(ctx, w), "causal");
-  }
+  const ValueId mask = with_causal(ctx, a);
   std::vector<ValueId> stages{ctx.emit(graph::MatMul{op.scale, false, true}, {q, k}, "scores")};
   stages.push_back(op.softcap > 0 ? softcapped(ctx, stages[0], op.softcap) : stages[0]);
   const ValueId bias = mask == kNoValue ? kNoValue : as_bias(ctx, mask, q);
@@ -99,11 +137,7 @@ Status finish_in_parts(NodeContext& ctx, const AttentionOperands& a, const Atten
     ctx.emit_into(graph::MatMul{}, {stages[3], v}, {ctx.out(0)}, "");
     return ctx.done();
   }
-  const ValueId y = ctx.emit(graph::MatMul{}, {stages[3], v}, "heads");
-  const ValueId swapped = ctx.emit(graph::Transpose{{0, 2, 1, 3}}, {y}, "swapped");
-  ctx.emit_into(graph::Reshape{},
-                {swapped, ctx.ints({0, 0, op.heads * op.value_depth}, "rows_shape")}, {ctx.out(0)},
-                "");
+  write_rows(ctx, ctx.emit(graph::MatMul{}, {stages[3], v}, "heads"), op.heads * op.value_depth);
   return ctx.done();
 }
 
@@ -118,6 +152,7 @@ Status finish_attention(NodeContext& ctx, AttentionOperands a, const AttentionOu
                           ? ctx.out(present)
                           : kNoValue);
   while (results.size() > 1 && results.back() == kNoValue) results.pop_back();
+  if (a.zero_unseen && results[0] != kNoValue) return finish_guarded(ctx, a, results);
   if (results[0] == kNoValue) results[0] = ctx.value("unused");
   ctx.emit_into(a.op, a.list(), results, "");
   return ctx.done();

@@ -11,6 +11,7 @@ struct AttentionOperands {
   graph::Attention op;
   ValueId q = kNoValue, k = kNoValue, v = kNoValue;
   ValueId mask = kNoValue, past_k = kNoValue, past_v = kNoValue;
+  bool zero_unseen = false;  // rows whose mask hides every key give 0, not NaN
 
   std::vector<ValueId> list() const { return {q, k, v, mask, past_k, past_v}; }
 };

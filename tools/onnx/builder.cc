@@ -40,10 +40,25 @@ Status Builder::add_node(graph::Op op, const std::string& name, std::vector<Valu
                          std::vector<ValueId> outputs) {
   const graph::NodeId n =
       graph.add_node(std::move(op), name, std::move(inputs), std::move(outputs));
-  Status status = infer(n);
+  Status status =
+      is_sum_of_halves(n) ? Status(unsupported("sums and products of f16 or bf16")) : infer(n);
   if (status.ok()) return status;
   graph.erase(n);
   return add_in_f32(n) ? ok_status() : status;
+}
+
+// Types of f16 and bf16 can be inferred through Binary and Reduce, but no kernel computes them.
+bool Builder::is_sum_of_halves(graph::NodeId n) const {
+  const graph::Node& node = graph.node(n);
+  if (!std::holds_alternative<graph::Binary>(node.op) &&
+      !std::holds_alternative<graph::Reduce>(node.op))
+    return false;
+  bool half = false;
+  for (ValueId v : node.inputs) {
+    if (v == kNoValue || !graph.value(v).has_type) return false;
+    half = half || graph.type(v).dtype == DType::f16 || graph.type(v).dtype == DType::bf16;
+  }
+  return half;
 }
 
 // An operator that computes in f32 only, given f16, bf16 or f64: f32 inside, converted on both

@@ -50,6 +50,7 @@ class Builder {
 
  private:
   Status infer(graph::NodeId n);
+  bool is_sum_of_halves(graph::NodeId n) const;
   bool add_in_f32(graph::NodeId failed);
 
   std::unordered_map<std::string, graph::ValueId> by_name_;

@@ -110,7 +110,7 @@ Status map_attention(NodeContext& ctx) {
   if (outputs.scores_mode < 0 || outputs.scores_mode > 3)
     return ctx.reject("qk_matmul_output_mode must be 0 to 3");
   set_masks(ctx, a);
-  // ZU  a.op.zero_unseen = a.mask != kNoValue;
+  a.zero_unseen = a.mask != kNoValue;
   return finish_attention(ctx, a, outputs);
 }
 
