@@ -90,7 +90,7 @@ TEST(AttentionImport, PaddedKeysBecomeAMask) {
                                     {attribute("is_causal", 1)})
                               .output("y"));
   EXPECT_FALSE(attention_of(g).causal);  // every sample has a frontier of its own
-  EXPECT_THAT(operators(g), Contains("and"));
+  EXPECT_THAT(operators(g), Contains("logical_and"));
 }
 
 TEST(AttentionImport, WindowsBecomeAMask) {
