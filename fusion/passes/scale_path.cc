@@ -73,6 +73,8 @@ class Finder {
         commutes_with_scaling(mul->activation, mul->a, mul->b))
       return through_mul(p, ids, depth);
     if (const auto* m = std::get_if<graph::MatMul>(&n.op)) return through_matmul(p, *m, ids, depth);
+    if (const auto* a = std::get_if<graph::Attention>(&n.op))
+      return output == 0 ? through_attention(p, *a, ids, depth) : why;
     if (const auto* u = std::get_if<graph::Unary>(&n.op); u != nullptr && is_relu(*u))
       return on(n.inputs[0], ids, p, depth);
     if (auto before = ids_before(g_, n, output, ids, path_.classes))
@@ -172,6 +174,54 @@ class Finder {
       std::swap(there->extents[static_cast<std::size_t>(rank - 1)],
                 there->extents[static_cast<std::size_t>(rank - 2)]);
     return on(n.inputs[1], reduced(*there), p, depth);
+  }
+
+  // Every head of the result has the channels of the head of V it reads.
+  std::string through_attention(NodeId p, const graph::Attention& a, const ChannelIds& ids,
+                                int depth) {
+    const Node& n = g_.node(p);
+    const ValueId v = n.inputs[2];
+    const std::string no = describe(g_, p) + " does not keep these channels";
+    const bool keeps_state = (n.inputs.size() > 5 && n.inputs[5] != kNoValue) ||
+                             (n.outputs.size() > 2 && n.outputs[2] != kNoValue);
+    const Shape& shape = g_.type(v).shape;
+    if (keeps_state || a.kv_heads < 1 || a.heads % a.kv_heads != 0 || !shape.back().known() ||
+        shape.rank() != (a.v_rows ? 3 : 4))
+      return no;
+    const auto last = ids.extents.back();
+    const bool fits = a.y_rows ? ids.axis() == ids.rank() - 1 && last == a.heads * a.value_depth
+                               : ids.rank() == 4 && ids.extents[0] == 1 && ids.extents[2] == 1;
+    if (!fits) return no;
+    const auto id_of = [&](std::int64_t head, std::int64_t d) {
+      const std::int64_t i = a.y_rows
+                                 ? head * a.value_depth + d
+                                 : (ids.extents[1] == 1 ? 0 : head) * last + (last == 1 ? 0 : d);
+      return ids.ids[static_cast<std::size_t>(i)];
+    };
+    const std::int64_t width = a.v_rows ? shape.extent(2) : a.kv_heads * a.value_depth;
+    ChannelIds there;
+    there.extents = a.v_rows ? std::vector<std::int64_t>{1, 1, width}
+                             : std::vector<std::int64_t>{1, a.kv_heads, 1, a.value_depth};
+    there.ids.assign(static_cast<std::size_t>(width), -1);
+    const std::int64_t begin = a.v_rows ? a.v_offset : 0, shared = a.heads / a.kv_heads;
+    for (std::int64_t head = 0; head < a.heads; ++head)
+      for (std::int64_t d = 0; d < a.value_depth; ++d) {
+        int& id = there.ids[static_cast<std::size_t>(begin + head / shared * a.value_depth + d)];
+        const int other = id_of(head, d);
+        if (id >= 0 && other >= 0) path_.classes.join(id, other);
+        if (id < 0) id = other;
+      }
+    // Q and K may be parts of the same tensor: other parts.
+    const auto touches = [&](ValueId operand, std::int64_t offset, std::int64_t count) {
+      if (operand != v) return false;
+      for (std::int64_t i = a.v_rows ? offset : 0; i < (a.v_rows ? offset + count : width); ++i)
+        if (there.ids[static_cast<std::size_t>(i)] >= 0) return true;
+      return false;
+    };
+    if (touches(n.inputs[0], a.q_offset, a.heads * a.depth) ||
+        touches(n.inputs[1], a.k_offset, a.kv_heads * a.depth))
+      return describe(g_, p) + " reads '" + g_.value(v).name + "' for more than its values";
+    return on(v, reduced(there), p, depth);
   }
 
   const Graph& g_;

@@ -8,6 +8,7 @@
 //   Affine                              scale and shift
 //   Relu, LeakyRelu, data movement      on to what they read
 //   Mul                                 one factor (of a gate, the side without the nonlinearity)
+//   Attention                           V's channels
 //   MatMul                              the columns of the right side: V's channels through P * V
 #pragma once
 

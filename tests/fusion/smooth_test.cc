@@ -254,6 +254,31 @@ TEST(Smooth, HeadsThatShareVShareFactors) {
   EXPECT_EQ(s.tensor("m").into, "v");
 }
 
+// The operator that attention becomes, with Q, K and V as rows of one projection: two heads of V
+// serve four of Q, and only V's rows change.
+TEST(Smooth, ChannelsPassTheAttentionOperator) {
+  const Smoothed s = smoothed(
+      "x: f32[2,5,8]\nqkv = linear(x, random:f32[16,8], random:f32[16])\n"
+      "m = attention(qkv, qkv, qkv) heads=4 kv_heads=2 depth=2 value_depth=2 q_rows=true "
+      "k_rows=true v_rows=true y_rows=true q_offset=0 k_offset=8 v_offset=12\n"
+      "y = linear(m, random:f32[6,8])\nreturn y");
+  EXPECT_EQ(s.tensor("m").into, "qkv");
+  const auto was = floats(s.before, node_named(s.before, "qkv").inputs[2]),
+             is = floats(s.after, node_named(s.after, "qkv").inputs[2]);
+  for (std::size_t i = 0; i < 12; ++i) EXPECT_EQ(was[i], is[i]);
+  for (std::size_t i = 12; i < 16; ++i) EXPECT_NE(was[i], is[i]);
+}
+
+TEST(Smooth, VOfTheAttentionOperatorMustNotBeItsKey) {
+  const Smoothed s = smoothed(
+      "x: f32[2,5,8]\nq = linear(x, random:f32[8,8])\nv = linear(x, random:f32[8,8])\n"
+      "m = attention(q, v, v) heads=4 kv_heads=4 depth=2 value_depth=2 q_rows=true "
+      "k_rows=true v_rows=true y_rows=true\n"
+      "y = linear(m, random:f32[6,8])\nreturn y");
+  EXPECT_EQ(s.tensor("m").into, "");
+  EXPECT_THAT(s.why("m"), HasSubstr("for more than its values"));
+}
+
 TEST(Smooth, DeadChannelsKeepAFactorOfOne) {
   const Smoothed s = smoothed(
       "x: f32[2,6,4]\nn = norm(x, f32[4]{1,0,60,1}, f32[4]{0,0,0,0})\n"
