@@ -15,6 +15,7 @@ namespace {
 using graph::Graph;
 
 constexpr double kPoorTop1 = 0.9;     // of the samples keep their class; below, something is broken
+constexpr double kSoundSqnrDb = 25;   // above, the classes that change are near ties
 constexpr double kLeastGainDb = 0.5;  // of a change of the network
 constexpr double kFairSqnrDb = 30;
 constexpr double kGoodSqnrDb = 40;  // nothing to gain that anybody would see
@@ -48,13 +49,13 @@ Result<Attempt> Attempts::best(Graph fused) {
     if (smooth) base = *std::move(smooth);
   }
   FOLD8_TRY(Attempt best, attempt(base, chosen_, ""));
-  if (!options_.smooth.alpha && options_.search) FOLD8_CHECK_OK(try_smoothed(base, best));
+  if (!options_.smooth.alpha && options_.search) optional("smoothing", try_smoothed(base, best));
   if (options_.quantize.streams == Streams::automatic) FOLD8_CHECK_OK(weigh_streams(base, best));
-  if (options_.equalize && options_.search) FOLD8_CHECK_OK(try_equalized(base, best));
-  if (options_.search) FOLD8_CHECK_OK(try_rounded(base, best));
+  if (options_.equalize && options_.search) optional("equalization", try_equalized(base, best));
+  if (options_.search) optional("rounding weights for their outputs", try_rounded(base, best));
   if (options_.quantize.attention == AttentionProducts::automatic)
     FOLD8_CHECK_OK(weigh_attention(base, best));
-  if (options_.search && is_poor(best)) FOLD8_CHECK_OK(try_remedies(base, best));
+  if (options_.search && is_poor(best)) optional("a remedy", try_remedies(base, best));
   summary_.smoothed = std::move(base.smoothed);
   return best;
 }
@@ -122,14 +123,20 @@ Result<Attempt> Attempts::attempt(const Base& base, QuantizeOptions options, std
   if (samples_ == nullptr) return a;
   const StageLog::Clock clock(log_, "check against float");
   FOLD8_TRY(auto model, exec::Model::from_graph(a.graph));
-  FOLD8_TRY(a.score,
-            score(base.float_model, model, *samples_, options_.score_samples, options_.threads));
+  FOLD8_TRY(a.score, score(base.float_model, model, *samples_, options_.score_samples,
+                           options_.threads, base.outputs.get()));
   return a;
 }
 
 bool Attempts::is_poor(const Attempt& a) const {
   if (a.score.worst_sqnr_db && *a.score.worst_sqnr_db < options_.poor_sqnr_db) return true;
-  return a.score.worst_top1 && *a.score.worst_top1 < kPoorTop1;
+  return a.score.worst_top1 && *a.score.worst_top1 < kPoorTop1 &&
+         a.score.worst_sqnr_db.value_or(1e9) < kSoundSqnrDb;
+}
+
+void Attempts::optional(const char* what, const Status& status) {
+  if (!status.ok())
+    summary_.warnings.push_back(std::string(what) + " was left out: " + status.error().message);
 }
 
 // u8 between the layers is faster; f32 stays where the samples say that u8 costs too much.
@@ -260,10 +267,15 @@ Status Attempts::try_rounded(const Base& base, Attempt& best) {
   if (rounded.empty()) return ok_status();
   QuantizeOptions o = chosen_;
   o.rounded = std::make_shared<const RoundedWeights>(std::move(rounded));
-  FOLD8_TRY(Attempt a, attempt(base, o, ""));
+  return consider(base, o, best);
+}
+
+Status Attempts::consider(const Base& base, const QuantizeOptions& options, Attempt& best) {
+  FOLD8_TRY(Attempt a, attempt(base, options, ""));
   if (!better(a, best)) return ok_status();
   best = std::move(a);
-  chosen_ = o;
+  chosen_ = options;
+  chosen_.calibration = nullptr;  // attempt() sets it
   return ok_status();
 }
 
@@ -271,7 +283,7 @@ Status Attempts::try_rounded(const Base& base, Attempt& best) {
 Status Attempts::try_remedies(const Base& base, Attempt& best) {
   const double before = best.score.worst_sqnr_db.value_or(0);
   QuantizeOptions tried = chosen_;
-  const auto consider = [&](const QuantizeOptions& o, const std::string& what) -> Status {
+  const auto remedy = [&](const QuantizeOptions& o, const std::string& what) -> Status {
     FOLD8_TRY(Attempt a, attempt(base, o, what));
     if (better(a, best)) {
       best = std::move(a);
@@ -282,13 +294,13 @@ Status Attempts::try_remedies(const Base& base, Attempt& best) {
   QuantizeOptions o = tried;
   if (o.method == quant::Method::automatic) {
     o.method = quant::Method::mse;
-    FOLD8_CHECK_OK(consider(o, "ranges by least squared error (--method mse)"));
+    FOLD8_CHECK_OK(remedy(o, "ranges by least squared error (--method mse)"));
   }
   if (is_poor(best) && tried.activations == Activations::automatic) {
     o = tried;
     o.activations = Activations::dynamic;
     FOLD8_CHECK_OK(
-        consider(o, "activations of matrix layers rounded per token (--activations dynamic)"));
+        remedy(o, "activations of matrix layers rounded per token (--activations dynamic)"));
   }
   if (!best.remedy.empty())
     summary_.warnings.push_back("INT8 was poor (" + decibels(before) +

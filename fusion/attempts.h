@@ -42,6 +42,7 @@ class Attempts {
     std::optional<quant::CalibrationTable> table;
     ShapeTable shapes;  // with a cost table only
     std::vector<SmoothedTensor> smoothed;
+    std::shared_ptr<FloatOutputs> outputs = std::make_shared<FloatOutputs>();
   };
 
   Result<Base> prepare(graph::Graph fused);
@@ -49,11 +50,15 @@ class Attempts {
   Status calibrate(Base& base);
   Result<Attempt> attempt(const Base& base, QuantizeOptions options, std::string remedy);
   bool is_poor(const Attempt& a) const;
+  // What only some models gain from: an error means that it is left out, with a warning.
+  void optional(const char* what, const Status& status);
   Status weigh_streams(const Base& base, Attempt& best);
   Status weigh_attention(const Base& base, Attempt& best);
   Result<std::optional<Base>> smoothed(const Base& base);
   Status try_smoothed(Base& base, Attempt& best);
   Status try_rounded(const Base& base, Attempt& best);
+  // attempt() with these options; both are kept if the outputs err less.
+  Status consider(const Base& base, const QuantizeOptions& options, Attempt& best);
   Status try_equalized(Base& base, Attempt& best);
   Status try_remedies(const Base& base, Attempt& best);
 

@@ -1,17 +1,66 @@
 #include "fusion/score.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "runtime/exec/session.h"
 
 namespace fold8::fusion {
 
+namespace {
+
+// The reference's outputs on sample i: kept ones, or of a run.
+class Reference {
+ public:
+  Reference(std::shared_ptr<const exec::Model> model, const exec::SessionOptions& options,
+            FloatOutputs* kept)
+      : model_(std::move(model)), options_(options), kept_(kept) {}
+
+  Result<std::vector<TensorView>> outputs(std::size_t i, const std::vector<TensorView>& inputs) {
+    if (kept_ != nullptr && i < kept_->samples.size()) {
+      std::vector<TensorView> views;
+      for (const Tensor& t : kept_->samples[i]) views.push_back(t.view());
+      return views;
+    }
+    if (session_ == nullptr) {
+      FOLD8_TRY(session_, exec::Session::create(model_, options_));
+    }
+    FOLD8_CHECK_OK(session_->run(inputs));
+    const auto& outputs = session_->outputs();
+    std::vector<TensorView> views(outputs.begin(), outputs.end());
+    keep(i, views);
+    return views;
+  }
+
+ private:
+  void keep(std::size_t i, const std::vector<TensorView>& views) {
+    if (kept_ == nullptr || i != kept_->samples.size()) return;
+    std::size_t bytes = 0;
+    for (const TensorView& v : views) bytes += v.bytes();
+    if (kept_->bytes + bytes > FloatOutputs::kMostBytes) return;
+    std::vector<Tensor> copies;
+    for (const TensorView& v : views) {
+      copies.emplace_back(v.dtype, v.shape);
+      if (v.bytes() > 0) std::memcpy(copies.back().view().data, v.data, v.bytes());
+    }
+    kept_->samples.push_back(std::move(copies));
+    kept_->bytes += bytes;
+  }
+
+  std::shared_ptr<const exec::Model> model_;
+  const exec::SessionOptions& options_;
+  FloatOutputs* kept_;
+  std::unique_ptr<exec::Session> session_;
+};
+
+}  // namespace
+
 Result<Score> score(std::shared_ptr<const exec::Model> reference,
                     std::shared_ptr<const exec::Model> candidate, quant::SampleSource& samples,
-                    std::size_t at_most, int threads) {
+                    std::size_t at_most, int threads, FloatOutputs* kept) {
   exec::SessionOptions options;
   options.threads = threads;
-  FOLD8_TRY(auto a, exec::Session::create(reference, options));
+  Reference a(reference, options, kept);
   FOLD8_TRY(auto b, exec::Session::create(candidate, options));
   const std::size_t outputs = reference->graph().outputs.size();
   std::vector<quant::ErrorMeter> meters(outputs);
@@ -20,10 +69,10 @@ Result<Score> score(std::shared_ptr<const exec::Model> reference,
     FOLD8_TRY(const std::vector<Tensor> inputs, samples.sample(i));
     std::vector<TensorView> views;
     for (const Tensor& t : inputs) views.push_back(t.view());
-    FOLD8_CHECK_OK(a->run(views));
+    FOLD8_TRY(const std::vector<TensorView> wanted, a.outputs(i, views));
     FOLD8_CHECK_OK(b->run(views));
     for (std::size_t o = 0; o < outputs; ++o) {
-      const TensorView &x = a->outputs()[o], &y = b->outputs()[o];
+      const TensorView &x = wanted[o], &y = b->outputs()[o];
       if (x.dtype != DType::f32 || y.dtype != DType::f32 || !(x.shape == y.shape)) continue;
       if (const Status s = meters[o].add(x.as<const float>(), y.as<const float>()); !s.ok())
         return in_context("output '" +

@@ -17,8 +17,17 @@ struct Score {
   std::optional<double> worst_top1;  // over outputs that look like class scores ([batch, classes])
 };
 
+// Outputs of the float network on the first samples. They are kept while they fit: all attempts
+// are compared with the same ones.
+struct FloatOutputs {
+  static constexpr std::size_t kMostBytes = std::size_t{256} << 20;
+  std::vector<std::vector<Tensor>> samples;  // the first ones
+  std::size_t bytes = 0;
+};
+
+// `kept`: of the same reference and samples, or null.
 Result<Score> score(std::shared_ptr<const exec::Model> reference,
                     std::shared_ptr<const exec::Model> candidate, quant::SampleSource& samples,
-                    std::size_t at_most, int threads);
+                    std::size_t at_most, int threads, FloatOutputs* kept = nullptr);
 
 }  // namespace fold8::fusion
