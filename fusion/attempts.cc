@@ -4,6 +4,8 @@
 #include <set>
 
 #include "fusion/batch_norms.h"
+#include "fusion/choose_rounding.h"
+#include "fusion/mean_results.h"
 #include "fusion/pipeline.h"
 #include "fusion/prefer_speed.h"
 #include "fusion/round_weights.h"
@@ -19,6 +21,7 @@ constexpr double kSoundSqnrDb = 25;   // above, the classes that change are near
 constexpr double kLeastGainDb = 0.5;  // of a change of the network
 constexpr double kFairSqnrDb = 30;
 constexpr double kGoodSqnrDb = 40;  // nothing to gain that anybody would see
+constexpr std::size_t kMeanSamples = 64;
 constexpr std::size_t kRows = 256;  // of a tensor, for choices that are made layer by layer
 
 bool better(const Attempt& a, const Attempt& b) {
@@ -52,7 +55,11 @@ Result<Attempt> Attempts::best(Graph fused) {
   if (!options_.smooth.alpha && options_.search) optional("smoothing", try_smoothed(base, best));
   if (options_.quantize.streams == Streams::automatic) FOLD8_CHECK_OK(weigh_streams(base, best));
   if (options_.equalize && options_.search) optional("equalization", try_equalized(base, best));
-  if (options_.search) optional("rounding weights for their outputs", try_rounded(base, best));
+  if (options_.search) {
+    optional("choosing a rounding per tensor", try_static(base, best));
+    optional("rounding weights for their outputs", try_rounded(base, best));
+    optional("bias correction", try_corrected(base, best));
+  }
   if (options_.quantize.attention == AttentionProducts::automatic)
     FOLD8_CHECK_OK(weigh_attention(base, best));
   if (options_.search && is_poor(best)) optional("a remedy", try_remedies(base, best));
@@ -268,6 +275,54 @@ Status Attempts::try_rounded(const Base& base, Attempt& best) {
   QuantizeOptions o = chosen_;
   o.rounded = std::make_shared<const RoundedWeights>(std::move(rounded));
   return consider(base, o, best);
+}
+
+// Biases that take back what rounding shifts a layer's results by on average. Corrections of layers
+// in front change what those behind need: a second round sees the first one's effect.
+Status Attempts::try_corrected(const Base& base, Attempt& best) {
+  if (!best.score.worst_sqnr_db || *best.score.worst_sqnr_db > kGoodSqnrDb ||
+      chosen_.activations == Activations::float_)
+    return ok_status();
+  const auto means = [&](graph::Graph g) {
+    const StageLog::Clock clock(log_, "correct biases");
+    return mean_results(std::move(g), *samples_, kMeanSamples, options_.threads);
+  };
+  FOLD8_TRY(const ChannelMeans wanted, means(base.graph));
+  QuantizeOptions o = chosen_;
+  o.calibration = base.table ? &*base.table : nullptr;
+  for (int round = 0; round < 2; ++round) {
+    Graph g = base.graph;
+    FOLD8_TRY(const QuantizeOutcome quantized, quantize(g, o));
+    (void)quantized;
+    FOLD8_TRY(const ChannelMeans got, means(std::move(g)));
+    for (const auto& [layer, mean] : wanted) {
+      const auto is = got.find(layer);
+      if (is == got.end() || is->second.size() != mean.size()) continue;
+      std::vector<double>& correction = o.bias_corrections[layer];
+      correction.resize(mean.size());
+      for (std::size_t c = 0; c < mean.size(); ++c) correction[c] += mean[c] - is->second[c];
+    }
+    FOLD8_CHECK_OK(consider(base, o, best));
+  }
+  return ok_status();
+}
+
+Status Attempts::try_static(const Base& base, Attempt& best) {
+  if (!base.table || !best.score.worst_sqnr_db || *best.score.worst_sqnr_db > kGoodSqnrDb ||
+      chosen_.activations != Activations::automatic ||
+      !rounds_per_token(base.graph, chosen_.activations))
+    return ok_status();
+  std::set<std::string> names;
+  for (const auto& [name, axis] : values_to_smooth(base.graph)) names.insert(name);
+  QuantizeOptions o = chosen_;
+  o.calibration = &*base.table;
+  {
+    const StageLog::Clock clock(log_, "choose rounding");
+    FOLD8_TRY(const auto rows,
+              quant::sample_rows(base.float_model, *samples_, names, kRows, options_.threads));
+    o.static_inputs = better_static(base.graph, o, rows);
+  }
+  return o.static_inputs.empty() ? ok_status() : consider(base, o, best);
 }
 
 Status Attempts::consider(const Base& base, const QuantizeOptions& options, Attempt& best) {

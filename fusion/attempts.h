@@ -56,7 +56,9 @@ class Attempts {
   Status weigh_attention(const Base& base, Attempt& best);
   Result<std::optional<Base>> smoothed(const Base& base);
   Status try_smoothed(Base& base, Attempt& best);
+  Status try_static(const Base& base, Attempt& best);
   Status try_rounded(const Base& base, Attempt& best);
+  Status try_corrected(const Base& base, Attempt& best);
   // attempt() with these options; both are kept if the outputs err less.
   Status consider(const Base& base, const QuantizeOptions& options, Attempt& best);
   Status try_equalized(Base& base, Attempt& best);

@@ -11,6 +11,7 @@
 #include "fusion/passes/quantize_tables.h"
 #include "fusion/passes/shifted_codes.h"
 #include "fusion/passes/u8_streams.h"
+#include "fusion/rewrite/constants.h"
 
 namespace fold8::fusion {
 namespace {
@@ -93,7 +94,8 @@ class Quantizer {
     }
     if (auto why = reason_to_stay_float(n)) return keep_float(n, std::move(*why));
     if (options_.activations == Activations::float_) return weight_only(id, conv);
-    const bool dynamic = per_token_ && !conv;
+    const bool dynamic =
+        per_token_ && !conv && options_.static_inputs.count(g_.value(n.inputs[0]).name) == 0;
     if (!dynamic) {
       const auto* seen =
           options_.calibration ? options_.calibration->find(g_.value(n.inputs[0]).name) : nullptr;
@@ -104,6 +106,7 @@ class Quantizer {
         return internal_error("tensor '" + g_.value(n.inputs[0]).name + "' was not observed");
     }
     FOLD8_CHECK_OK(quantize_weights(id));
+    correct_bias(id);
     const ValueId x = g_.node(id).inputs[0];
     if (dynamic) {
       const auto [q, scale] = token_twin(x);
@@ -158,6 +161,24 @@ class Quantizer {
     return ok_status();
   }
 
+  void correct_bias(NodeId id) {
+    const auto known = options_.bias_corrections.find(g_.value(g_.node(id).outputs[0]).name);
+    if (known == options_.bias_corrections.end()) return;
+    const Node& n = g_.node(id);
+    const ValueId old = n.inputs.size() > 2 ? n.inputs[2] : kNoValue;
+    const auto before = old == kNoValue ? std::optional(std::vector<double>(known->second.size()))
+                                        : doubles(g_, old);
+    if (!before || before->size() != known->second.size()) return;
+    std::vector<double> bias = known->second;
+    for (std::size_t c = 0; c < bias.size(); ++c) bias[c] += (*before)[c];
+    if (!all_finite_as_float(bias)) return;
+    const ValueId corrected = add_floats(g_, n.name + "_bias_corrected",
+                                         Shape{static_cast<std::int64_t>(bias.size())}, bias);
+    auto& inputs = g_.node(id).inputs;
+    inputs.resize(std::max<std::size_t>(inputs.size(), 3), kNoValue);
+    inputs[2] = corrected;
+  }
+
   Result<quant::QuantizedWeight> codes_of(ValueId w, int axis, std::int64_t groups) const {
     if (options_.rounded)
       if (const auto known = options_.rounded->find(g_.value(w).name);
@@ -175,7 +196,8 @@ class Quantizer {
       const bool is_u8 =
           layer ? g_.type(n.inputs[0]).quant && g_.type(n.inputs[0]).quant->is_per_tensor()
                 : !n.outputs.empty() && static_twins_.count(n.outputs[0]) != 0;
-      if (!is_u8) continue;
+      // Between layers that round per token nothing is u8 for its own sake.
+      if (!is_u8 || (per_token_ && std::holds_alternative<Linear>(n.op))) continue;
       const bool moves = only_moves_values(n), joins = only_joins(n);  // n moves as nodes are added
       for (const std::size_t o : u8_operands(g_, n)) {
         const ValueId x = g_.node(order[i]).inputs[o];
@@ -225,8 +247,7 @@ class Quantizer {
     }
     const quant::Observer& seen = *options_.calibration->find(g_.value(x).name);
     warn_about(x, seen);
-    const QuantParams params =
-        quant::activation_params(quant::choose_range(seen, options_.method, options_.percentile));
+    const QuantParams params = static_params_of(options_, seen);
     const auto producer = [this](ValueId v) { return producers_[static_cast<std::size_t>(v)]; };
     const NodeId maker = producer(x);
     return maker == graph::kNoNode
@@ -297,6 +318,10 @@ class Quantizer {
 bool rounds_per_token(const Graph& g, Activations activations) {
   if (activations == Activations::dynamic) return true;
   return activations == Activations::automatic && has_token_norm(g);
+}
+
+QuantParams static_params_of(const QuantizeOptions& options, const quant::Observer& seen) {
+  return quant::activation_params(quant::choose_range(seen, options.method, options.percentile));
 }
 
 const std::string* kept_float_by(const QuantizeOptions& options, const Graph& g, const Node& n) {

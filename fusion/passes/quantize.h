@@ -55,6 +55,10 @@ struct QuantizeOptions {
   const quant::CalibrationTable* calibration = nullptr;  // null: no data
   // By the name of the f32 weight: codes better than rounding each weight by itself.
   std::shared_ptr<const std::map<std::string, quant::QuantizedWeight>> rounded;
+  // Per-token networks: names of tensors that linear layers read with one scale all the same.
+  std::set<std::string> static_inputs;
+  // By the name of a layer's output: what is added to its bias, one number a channel.
+  std::map<std::string, std::vector<double>> bias_corrections;
 };
 
 struct FloatLayer {
@@ -76,6 +80,9 @@ bool rounds_per_token(const graph::Graph& g, Activations activations);
 // The glob of options.keep_float that names `n` or its output, or null.
 const std::string* kept_float_by(const QuantizeOptions& options, const graph::Graph& g,
                                  const graph::Node& n);
+
+// u8 per tensor for this value, from its range on the samples.
+QuantParams static_params_of(const QuantizeOptions& options, const quant::Observer& seen);
 
 // Linear and Conv with constant f32 weights: the layers that can become INT8.
 bool is_quantizable_layer(const graph::Graph& g, const graph::Node& n);
