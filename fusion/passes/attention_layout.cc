@@ -198,26 +198,39 @@ Result<Outcome> output_apply(const Match& m, Graph& g, const Context&) {
 }
 
 // ---- repeated heads
-// By Expand, or by Tile (`tile` of each axis).
-Pattern repeated(const char* x, const char* axis, const char* tile) {
+// By Expand, or by Tile.
+Pattern repeated(const char* x, const char* axis) {
   const auto one = op<graph::Unsqueeze>(axis, {any(x)});
   return op<graph::Reshape>("", {either({op<graph::Expand>("", {one}).open(),
-                                         op<graph::Tile>("", {one, constant(tile)})})})
+                                         op<graph::Tile>("", {one, constant("")})})})
       .open();
 }
 
-// Only the new axis is repeated: the shape behind says the rest.
-bool tiles_one_axis(const Graph& g, ValueId repeats) {
-  const auto counts = integers(g, repeats);
-  if (!counts || counts->size() != 5) return false;
-  for (std::size_t i = 0; i < 5; ++i)
-    if (i != 2 && (*counts)[i] != 1) return false;
-  return true;
+bool may_differ(Dim a, Dim b) { return a.known() && b.known() && a.value() != b.value(); }
+
+// `wide` [B, heads, T, D] is x [B, kv, T, D] with each head `times` times in a row: one axis is
+// repeated, and then only joined with the heads.
+bool repeats_heads(const Graph& g, const Index& index, ValueId x, ValueId wide,
+                   std::int64_t times) {
+  const graph::Node& reshape = g.node(index.producer(wide));
+  const Shape &narrow = g.type(x).shape, &joined = g.type(wide).shape;
+  const Shape& five = g.type(reshape.inputs[0]).shape;  // [B, kv, times, T, D]
+  if (five.rank() != 5 || joined.rank() != 4 || !five[2].known() || five[2].value() != times)
+    return false;
+  for (int i = 0; i < 4; ++i)
+    if (may_differ(narrow[i], five[i < 2 ? i : i + 1])) return false;
+  const graph::Node& repeat = g.node(index.producer(reshape.inputs[0]));
+  if (std::holds_alternative<graph::Tile>(repeat.op)) {
+    const auto counts = integers(g, repeat.inputs[1]);
+    if (!counts || *counts != Ints{1, 1, times, 1, 1}) return false;
+  }
+  return !may_differ(joined[0], narrow[0]) && !may_differ(joined[2], narrow[2]) &&
+         joined[1].known() && narrow[1].known() && joined[1].value() == narrow[1].value() * times &&
+         joined[3].known() && narrow[3].known() && joined[3].value() == narrow[3].value();
 }
 
 std::vector<Pattern> repeat_patterns() {
-  return {op<Attention>(
-              "", {any("q"), repeated("k", "k_axis", "k_tile"), repeated("v", "v_axis", "v_tile")})
+  return {op<Attention>("", {any("q"), repeated("k", "k_axis"), repeated("v", "v_axis")})
               .open()
               .shared()};
 }
@@ -232,8 +245,11 @@ Result<Outcome> repeat_apply(const Match& m, Graph& g, const Context&) {
   for (const char* axis : {"k_axis", "v_axis"})
     if (std::get<graph::Unsqueeze>(g.node(m.node(axis)).op).axes != Ints{2})
       return Outcome{NotMine{}};
-  for (const char* tile : {"k_tile", "v_tile"})
-    if (m.has(tile) && !tiles_one_axis(g, m[tile])) return Outcome{NotMine{}};
+  const std::vector<ValueId>& wide = g.node(m.root).inputs;
+  const std::int64_t times = op.heads / k[1].value();
+  if (!repeats_heads(g, *m.index, m["k"], wide[1], times) ||
+      !repeats_heads(g, *m.index, m["v"], wide[2], times))
+    return Outcome{NotMine{}};
   op.kv_heads = k[1].value();
   std::vector<ValueId> inputs = g.node(m.root).inputs;
   inputs[1] = m["k"];

@@ -30,26 +30,30 @@ NodeId past_of(const Graph& g, const std::vector<NodeId>& producers, ValueId v) 
   return g.is_constant(n.inputs[0]) ? kNoNode : id;
 }
 
-// Nodes that read v come behind `attention` afterwards: none may be one it waits for.
-bool reaches(const Graph& g, const std::vector<NodeId>& producers, NodeId from, NodeId through,
-             std::vector<char>& seen) {
-  if (from == kNoNode || seen[static_cast<std::size_t>(from)] != 0) return false;
-  if (from == through) return true;
-  seen[static_cast<std::size_t>(from)] = 1;
-  for (const ValueId x : g.node(from).inputs)
-    if (x != kNoValue &&
-        reaches(g, producers, producers[static_cast<std::size_t>(x)], through, seen))
-      return true;
+// Whether `from` waits for `wanted`.
+bool waits_for(const Graph& g, const std::vector<NodeId>& producers, NodeId from, NodeId wanted) {
+  std::vector<char> seen(static_cast<std::size_t>(g.node_count()), 0);
+  std::vector<NodeId> left{from};
+  while (!left.empty()) {
+    const NodeId id = left.back();
+    left.pop_back();
+    if (id == kNoNode || seen[static_cast<std::size_t>(id)] != 0) continue;
+    if (id == wanted) return true;
+    seen[static_cast<std::size_t>(id)] = 1;
+    for (const ValueId x : g.node(id).inputs)
+      if (x != kNoValue) left.push_back(producers[static_cast<std::size_t>(x)]);
+  }
   return false;
 }
 
+// What reads the concatenation comes behind the attention afterwards: none of it may be something
+// that the attention waits for.
 bool others_wait(const Graph& g, const std::vector<NodeId>& producers, const graph::Node& attention,
                  NodeId concat) {
   for (std::size_t i = 0; i < attention.inputs.size(); ++i) {
     const ValueId x = attention.inputs[i];
     if (x == kNoValue || x == g.node(concat).outputs[0]) continue;
-    std::vector<char> seen(static_cast<std::size_t>(g.node_count()), 0);
-    if (reaches(g, producers, producers[static_cast<std::size_t>(x)], concat, seen)) return true;
+    if (waits_for(g, producers, producers[static_cast<std::size_t>(x)], concat)) return true;
   }
   return false;
 }

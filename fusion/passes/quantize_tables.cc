@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <map>
+#include <set>
 
 #include "fusion/passes/glob.h"
 
@@ -38,16 +39,22 @@ bool moves(const graph::Op& op) {
 // Rows that are factors of activations, as the sines and cosines of rotary embedding: they are few
 // and turn every query and key, so their errors do not average out.
 bool are_factors(const Graph& g, const std::vector<std::vector<NodeId>>& consumers, ValueId rows) {
-  for (NodeId id : consumers[static_cast<std::size_t>(rows)]) {
-    const Node& n = g.node(id);
-    if (graph::name(n.op) == "rotary") return true;
-    if (const auto* binary = std::get_if<graph::Binary>(&n.op);
-        binary != nullptr && binary->kind == graph::BinaryKind::mul)
-      for (ValueId v : n.inputs)
-        if (v != rows && v != graph::kNoValue && !g.is_constant(v)) return true;
-    if (moves(n.op))
+  std::set<ValueId> seen{rows};  // a value may be moved along many ways
+  std::vector<ValueId> left{rows};
+  while (!left.empty()) {
+    const ValueId x = left.back();
+    left.pop_back();
+    for (NodeId id : consumers[static_cast<std::size_t>(x)]) {
+      const Node& n = g.node(id);
+      if (std::holds_alternative<graph::Rotary>(n.op)) return true;
+      if (const auto* binary = std::get_if<graph::Binary>(&n.op);
+          binary != nullptr && binary->kind == graph::BinaryKind::mul)
+        for (ValueId v : n.inputs)
+          if (v != x && v != graph::kNoValue && !g.is_constant(v)) return true;
+      if (!moves(n.op)) continue;
       for (ValueId y : n.outputs)
-        if (y != graph::kNoValue && are_factors(g, consumers, y)) return true;
+        if (y != graph::kNoValue && seen.insert(y).second) left.push_back(y);
+    }
   }
   return false;
 }

@@ -15,9 +15,9 @@
 //     otherwise x[j] = fma(factor, ., mask[j]) in place of the last product of t[j] (no mask: +0)
 //     a key that `visible` hides has x[j] = -inf
 //   m' = max(m, max_j x[j]) (NaN loses here, and enters through p);  c = exp(m - m'), but 1 if m' =
-//   -inf p[j] = exp(x[j] - m'), but +0 if m' = -inf;  l = fma(l, c, S(p)), S the row sum of
-//   row_sum.h
-//   attention_f32:  O[e] = O[e] * c, then fma(p[j], v[j, e], O[e]) over all keys j of the block
+//   -inf p[j] = exp(x[j] - m'); if m' = -inf: NaN where x[j] is, else +0;  l = fma(l, c, S(p)), S
+//   the row sum of row_sum.h attention_f32:  O[e] = O[e] * c, then fma(p[j], v[j, e], O[e]) over
+//   all keys j of the block
 //     (p is +0 where the row does not see)
 //   attention_q8:   w[j] = p[j] * sv[j];  a = max(max_j w[j], 2^-100) (NaN wins)
 //     pq[j] = fma(w[j], 255 / a, 1.5 * 2^23) - 1.5 * 2^23;  O[e] = fma(f32(sum_j pq[j] * vq[j, e]),

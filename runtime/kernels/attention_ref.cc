@@ -36,7 +36,11 @@ class Row {
         top = x[j] > top ? x[j] : top;
       }
       const bool nothing = top == -kInf;
-      for (std::size_t j = 0; j < seen && !nothing; ++j) p[j] = exp_f32(x[j] - top);
+      for (std::size_t j = 0; j < seen; ++j)
+        if (!nothing)
+          p[j] = exp_f32(x[j] - top);
+        else if (x[j] != x[j])
+          p[j] = x[j];
       const float c = nothing ? 1.0f : exp_f32(top_ - top);
       length_ = std::fma(length_, c, row_sum(kAttentionKeys, [&](std::size_t j) { return p[j]; }));
       sum(first, count, p, c, out_.data());

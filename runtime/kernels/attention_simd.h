@@ -71,7 +71,11 @@ class AttentionBlock {
     const float top = state.top[at];
     V sum(0.0f);
     if (top == -__builtin_inff()) {
-      for (V& v : p) v = V(0.0f);
+      for_parts<kParts>([&](int part) FOLD8_INLINE_LAMBDA {
+        const V v = load<Arch>(x + 16 * part, Full{});
+        p[part] = L::select(L::is_nan(v), v, V(0.0f));
+        sum = sum + p[part];
+      });
     } else {
       for_parts<kParts>([&](int part) FOLD8_INLINE_LAMBDA {
         p[part] = generic::exp_not_above_one(load<Arch>(x + 16 * part, Full{}) - V(top));

@@ -14,7 +14,9 @@ Status check_attributes(const graph::Attention& op) {
   if (op.heads < 1 || op.kv_heads < 1 || op.heads % op.kv_heads != 0)
     return invalid_model("attention with " + std::to_string(op.heads) + " heads of queries over " +
                          std::to_string(op.kv_heads) + " heads of keys");
-  constexpr std::int64_t kMost = 65793;
+  constexpr std::int64_t kMost = 65793, kMostHeads = std::int64_t{1} << 24;
+  if (op.heads > kMostHeads)
+    return invalid_model("attention with " + std::to_string(op.heads) + " heads");
   if (op.depth < 1 || op.value_depth < 1 || op.depth > kMost || op.value_depth > kMost)
     return invalid_model("attention over heads of " + std::to_string(op.depth) + " and " +
                          std::to_string(op.value_depth) + " elements");
@@ -221,9 +223,13 @@ Result<StepPtr> prepare_op(const graph::Attention& op, const PrepareContext& c) 
                       static_cast<double>(a.depth + a.value_depth);
   const std::size_t threads = static_cast<std::size_t>(std::max(c.threads, 1));
   return make_step(
-      [plan, units, rows](const RunContext& run) {
+      [plan, units, rows, results = count(c.out(kY))](const RunContext& run) {
         const float* keys = gather(plan.k, run, kK, kPastK, kPresentK);
         const float* values = gather(plan.v, run, kV, kPastV, kPresentV);
+        if (plan.args.keys == 0) {  // a sum of nothing
+          std::fill_n(out<float>(run, kY), results, 0.0f);
+          return ok_status();
+        }
         const std::size_t work = plan.args.keys * (plan.args.depth + plan.args.value_depth);
         const std::size_t least = std::max<std::size_t>(1, (std::size_t{1} << 18) / (work + 1));
         parallel(run, units * rows, least, [&](std::size_t b, std::size_t e, std::size_t part) {

@@ -8,9 +8,14 @@ namespace fold8::ops {
 Status expect_heads(const InferContext& c, std::size_t i, const Heads& heads) {
   if (!c.type(i).quant) FOLD8_CHECK_OK(expect_dtype(c, i, {DType::f32}));
   const Shape& x = c.shape(i);
+  constexpr std::int64_t kMost = std::int64_t{1} << 24, kFarthest = std::int64_t{1} << 40;
+  if (heads.heads < 1 || heads.heads > kMost || heads.depth < 1 || heads.depth > kMost ||
+      heads.offset < 0 || heads.offset > kFarthest)
+    return invalid_model(std::to_string(heads.heads) + " heads of " + std::to_string(heads.depth) +
+                         " elements from column " + std::to_string(heads.offset) + " on");
   if (heads.rows) {
     const std::int64_t least = heads.offset + heads.heads * heads.depth;
-    if (x.rank() != 3 || heads.offset < 0 || (x[2].known() && x[2].value() < least))
+    if (x.rank() != 3 || (x[2].known() && x[2].value() < least))
       return bad_input(c, i, "[batch, tokens, " + std::to_string(least) + " or more]");
     return ok_status();
   }

@@ -189,6 +189,25 @@ TEST(RecognizeAttention, RotaryAndGroupsOfQueries) {
   EXPECT_TRUE(attention_in(ran.graph).k_rows);
 }
 
+// What looks like heads repeated for groups of queries but repeats or joins something else.
+TEST(RecognizeAttention, NotRepeatsOfOtherThings) {
+  const std::string head = "q: f32[2,8,8,4]\nk: f32[2,2,4,4]\nv: f32[2,2,4,4]\n";
+  const std::string tail =
+      "s = matmul(q, kw) alpha=0.5 transpose_b=true\np = softmax(s) axis=3\n"
+      "y = matmul(p, vw)\nreturn y";
+  std::string text = head;
+  for (const std::string n : {"k", "v"})  // twice, and half of the tokens become heads
+    text += n + "5 = unsqueeze(" + n + ") axes=[2]\n" + n + "e = expand(" + n +
+            "5, s64{1,1,2,1,1})\n" + n + "w = reshape(" + n + "e, s64{0,8,-1,4})\n";
+  const Ran split = recognized(text + tail);
+  EXPECT_EQ(attention_in(split.graph).kv_heads, 8);
+  std::string tiled = "q: f32[2,4,8,4]\nk: f32[2,2,4,4]\nv: f32[2,2,4,4]\n";
+  for (const std::string n : {"k", "v"})  // tokens twice as well
+    tiled += n + "5 = unsqueeze(" + n + ") axes=[2]\n" + n + "e = tile(" + n +
+             "5, s64{1,1,2,2,1})\n" + n + "w = reshape(" + n + "e, s64{2,4,8,4})\n";
+  EXPECT_EQ(attention_in(recognized(tiled + tail).graph).kv_heads, 4);
+}
+
 // A decoder's layer: keys and values of the past in, of past and present out.
 TEST(RecognizeAttention, ThePastInFront) {
   std::string text =

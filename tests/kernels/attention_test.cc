@@ -131,6 +131,18 @@ TEST(Attention, ValuesThatAreNotFiniteGiveTheReferencesBits) {
       }
 }
 
+// A block whose scores are all NaN is not one without keys.
+TEST(Attention, ScoresThatAreNaNMakeTheRowNaN) {
+  SeededRng rng;
+  for (std::size_t block : {0u, 1u}) {
+    Problem p({6, 150, 1, 8, 8}, rng, MaskKind::none, false);
+    for (std::size_t i = block * 64 * 8; i < (block + 1) * 64 * 8; ++i) p.k[i] = __builtin_nanf("");
+    compare_targets(p);
+    for (auto* kernel : {reference_table().attention_f32, reference_table().attention_q8})
+      for (const float y : p.run(kernel)) EXPECT_TRUE(std::isnan(y));
+  }
+}
+
 TEST(Attention, RowsThatSeeNothingAreNaN) {
   SeededRng rng;
   Problem p({4, 100, 1, 8, 8}, rng, MaskKind::visible, false);

@@ -129,6 +129,15 @@ TEST(Attention, ThePastStandsInFront) {
   }
 }
 
+TEST(Attention, NoKeysGiveSumsOfNothing) {
+  EXPECT_EQ(run_one("q: f32[1,1,2,4]\n k: f32[1,1,0,4]\n v: f32[1,1,0,3]\n"
+                    " y = attention(q, k, v) heads=1 kv_heads=1 depth=4 value_depth=3\n return y",
+                    {random_f32({1, 1, 2, 4}, 1), value<float>({1, 1, 0, 4}, {}),
+                     value<float>({1, 1, 0, 3}, {})})
+                .as<float>(),
+            std::vector<float>(6, 0.0f));
+}
+
 TEST(Attention, RefusalsSayWhat) {
   const auto why = [](const std::string& shapes, const std::string& op) {
     const auto g = graph::parse(shapes + "\n y = attention" + op + "\n return y");
@@ -157,6 +166,10 @@ TEST(Attention, RefusalsSayWhat) {
   EXPECT_THAT(why("q: f32[1,4,5,6]\n k: f32[1,4,7,6]\n v: f32[1,4,7,6]",
                   "(q, k, v) heads=4 kv_heads=4 depth=0 value_depth=6"),
               HasSubstr("heads of 0 and 6 elements"));
+  EXPECT_THAT(why("q: f32[1,4,5,6]\n k: f32[1,4,7,6]\n v: f32[1,4,7,6]",
+                  "(q, k, v) heads=4611686018427387904 kv_heads=4611686018427387904 depth=6 "
+                  "value_depth=6"),
+              HasSubstr("4611686018427387904 heads"));
 }
 
 TEST(Rotary, IsTheFormulaOfItsExporters) {
@@ -203,6 +216,8 @@ TEST(Rotary, HalfTablesPairsAndTheRestOfAHead) {
   }
   EXPECT_THAT(failure(in + "heads=1 depth=5 dims=3\n return y", {x, cos, sin}),
               HasSubstr("rotary embedding of 3 of 5"));
+  EXPECT_THAT(failure(in + "heads=1 depth=4611686018427387904 dims=4\n return y", {x, cos, sin}),
+              HasSubstr("1 heads of 4611686018427387904 elements"));
 }
 
 }  // namespace

@@ -62,6 +62,7 @@ void add_data_options(CLI::App& app, DataArgs& o, const std::string& flag, const
   app.add_option("--size", o.size, "Images: 224 or HEIGHTxWIDTH (default: as the model's input)");
   app.add_option("--layout", o.layout, "Images: nchw or nhwc")->capture_default_str();
   app.add_option("--random-samples", o.random_samples, "How many samples 'random' makes")
+      ->check(CLI::Range(1, 1000000))
       ->capture_default_str();
   app.add_option("--max-samples", o.max_samples, "Use at most so many samples (0: all)")
       ->capture_default_str();
