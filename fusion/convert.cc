@@ -42,6 +42,7 @@ class Converter {
     FOLD8_CHECK_OK(log_.run("canonicalize", g));
     FOLD8_CHECK_OK(log_.run("fold", g));
     summary_.batch_norms_left = batch_norms_left(g);
+    if (options_.layer_norm_to_rms_norm) FOLD8_CHECK_OK(log_.run("norms", g));
     FOLD8_CHECK_OK(log_.run("fuse", g));
     FOLD8_CHECK_OK(log_.run("attention", g));
     if (options_.float_only) return float_model(std::move(g));
@@ -86,6 +87,28 @@ class Converter {
   StageLog log_;
 };
 
+// SmoothQuant on the folded float network, with ranges of its own run.
+Status smooth_folded(Folded& f, quant::SampleSource* samples, const FoldOptions& options) {
+  if (samples == nullptr)
+    return invalid_argument("smoothing needs calibration data (--calib DATA)");
+  Graph runnable = f.graph;
+  FOLD8_TRY(const Tally emitted, run(fusion::stage("emit"), runnable));
+  (void)emitted;
+  FOLD8_TRY(auto model, exec::Model::from_graph(std::move(runnable)));
+  quant::CalibrateOptions calibration;
+  calibration.channel_axis = values_to_smooth(f.graph);
+  for (const auto& [name, axis] : calibration.channel_axis) calibration.observe.insert(name);
+  calibration.threads = options.threads;
+  FOLD8_TRY(const auto table, quant::calibrate(std::move(model), *samples, calibration));
+  SmoothOptions o;
+  o.alpha = options.smooth_alpha;
+  o.calibration = &table;
+  FOLD8_TRY(SmoothOutcome outcome, smooth(f.graph, o));
+  f.smoothed = std::move(outcome.smoothed);
+  remember(outcome.declined, f.declined);
+  return ok_status();
+}
+
 }  // namespace
 
 Result<Converted> convert(Graph imported, quant::SampleSource* samples,
@@ -93,13 +116,18 @@ Result<Converted> convert(Graph imported, quant::SampleSource* samples,
   return Converter(samples, options).run(std::move(imported));
 }
 
-Result<Folded> fold(Graph imported) {
-  Folded f{std::move(imported), {}, 0};
+Result<Folded> fold(Graph imported, quant::SampleSource* samples, const FoldOptions& options) {
+  Folded f{std::move(imported), {}, {}, 0};
   for (const Stage& stage : {fusion::stage("canonicalize"), fusion::stage("fold")}) {
     FOLD8_TRY(Tally tally, run(stage, f.graph));
     for (Declined& d : tally.declined) f.declined.push_back(std::move(d));
   }
   f.batch_norms_left = batch_norms_left(f.graph);
+  if (options.layer_norm_to_rms_norm) {
+    FOLD8_TRY(const Tally tally, run(fusion::stage("norms"), f.graph));
+    remember(tally.declined, f.declined);
+  }
+  if (options.smooth_alpha) FOLD8_CHECK_OK(smooth_folded(f, samples, options));
   return f;
 }
 

@@ -29,7 +29,8 @@ struct ConvertOptions {
   QuantizeOptions quantize;  // `calibration` and `also_float` are set by convert()
   Smoothing smooth;
   bool equalize = true;  // move factors between neighbouring layers (passes/equalize.cc)
-  bool search = true;    // try the remedies where INT8 is poor
+  bool layer_norm_to_rms_norm = false;  // in pre-norm networks, where it is exact
+  bool search = true;                   // try the remedies where INT8 is poor
   // Keep float what INT8 would make slower there (prefer_speed.h); null: INT8 wherever it can be.
   const CostTable* cost_table = nullptr;
   double poor_sqnr_db = 15;
@@ -75,12 +76,19 @@ struct Converted {
 Result<Converted> convert(graph::Graph imported, quant::SampleSource* samples,
                           const ConvertOptions& options);
 
-// Only canonicalize and fold: what `fold8 fold` writes back as ONNX.
+// Only canonicalize and fold (and smooth): what `fold8 fold` writes back as ONNX.
 struct Folded {
   graph::Graph graph;
   std::vector<Declined> declined;
+  std::vector<SmoothedTensor> smoothed;
   int batch_norms_left = 0;
 };
-Result<Folded> fold(graph::Graph imported);
+struct FoldOptions {
+  std::optional<double> smooth_alpha;  // none: not smoothed; else samples are needed
+  bool layer_norm_to_rms_norm = false;
+  int threads = 1;
+};
+Result<Folded> fold(graph::Graph imported, quant::SampleSource* samples = nullptr,
+                    const FoldOptions& options = {});
 
 }  // namespace fold8::fusion

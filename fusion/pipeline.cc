@@ -44,6 +44,8 @@ std::vector<Stage> back_pipeline() {
   return {
       // Only on the way to INT8. Behind activations, which it must know, and before ranges.
       {"equalize", {&equalize}},
+      // Only on request (--layernorm-to-rmsnorm), behind fold.
+      {"norms", {&layer_norm_to_rms_norm}},
       // Rounding moves into producers before layouts are chosen: it decides which tensors exist.
       // Then norms: whether their result is rounded is known, and what layers in front of them
       // write.

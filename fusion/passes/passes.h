@@ -14,6 +14,8 @@ extern const GraphPass
 extern const GraphPass dequantize_biases;  // stored INT32 biases as floats: always
 extern const GraphPass
     equalize;  // channels of like size between layers, before ranges are measured
+extern const GraphPass
+    layer_norm_to_rms_norm;              // on request: where a pre-norm network makes it exact
 extern const GraphPass merge_constants;  // equal bytes of equal type are kept once
 extern const Rewrite
     drop_noop;  // identity, casts to the same type, reshapes to the same shape, *1, +0 ...

@@ -316,6 +316,43 @@ class Evaluator {
     return y;
   }
 
+  // Indices are truncated; negative ones count from the end.
+  Result<Array> eval(const graph::Gather& op) {
+    const Array &x = in(0), &ids = in(1);
+    const std::size_t axis =
+        std::size_t(op.axis < 0 ? op.axis + std::int64_t(x.shape.size()) : op.axis);
+    Ints shape(x.shape.begin(), x.shape.begin() + std::ptrdiff_t(axis));
+    shape.insert(shape.end(), ids.shape.begin(), ids.shape.end());
+    shape.insert(shape.end(), x.shape.begin() + std::ptrdiff_t(axis) + 1, x.shape.end());
+    Array y = filled(shape);
+    const std::int64_t inner = count(x.shape, axis + 1), extent = x.shape[axis],
+                       outer = count(x.shape) / (inner * extent);
+    std::size_t out = 0;
+    for (std::int64_t o = 0; o < outer; ++o)
+      for (const double id : ids.data) {
+        const auto i = static_cast<std::int64_t>(id);
+        for (std::int64_t k = 0; k < inner; ++k)
+          y.data[out++] = x.data[std::size_t((o * extent + (i < 0 ? i + extent : i)) * inner + k)];
+      }
+    return y;
+  }
+
+  Result<Array> eval(const graph::Concat& op) {
+    const std::size_t rank = in(0).shape.size(),
+                      axis = std::size_t(op.axis < 0 ? op.axis + std::int64_t(rank) : op.axis);
+    Ints shape = in(0).shape;
+    for (std::size_t i = 1; i < node_->inputs.size(); ++i) shape[axis] += in(i).shape[axis];
+    Array y = filled(shape);
+    const std::int64_t outer = count(shape) / count(shape, axis);
+    std::size_t out = 0;
+    for (std::int64_t o = 0; o < outer; ++o)
+      for (std::size_t i = 0; i < node_->inputs.size(); ++i) {
+        const std::int64_t n = count(in(i).shape, axis);
+        for (std::int64_t k = 0; k < n; ++k) y.data[out++] = in(i).data[std::size_t(o * n + k)];
+      }
+    return y;
+  }
+
   Result<Array> eval(const graph::Transpose& op) {
     Ints perm = op.perm;
     if (perm.empty())

@@ -20,7 +20,7 @@ struct Args {
                                    attention = "auto", weights = "channel", smooth = "auto";
   std::vector<std::string> keep_float, preprocess;
   double percentile = quant::kPercentile;
-  bool float_only = false, no_search = false, no_equalize = false;
+  bool float_only = false, no_search = false, no_equalize = false, to_rmsnorm = false;
   int threads = 0;
   DataArgs data;
   PreferArgs prefer;
@@ -31,6 +31,7 @@ Result<fusion::ConvertOptions> options_of(const Args& args, Progress& progress) 
   o.float_only = args.float_only;
   o.search = !args.no_search;
   o.equalize = !args.no_equalize;
+  o.layer_norm_to_rms_norm = args.to_rmsnorm;
   FOLD8_TRY(o.smooth, smoothing_of(args.smooth));
   if (o.smooth.off) o.equalize = false;
   o.threads = args.threads > 0 ? args.threads : usable_cpus();
@@ -104,6 +105,10 @@ void print_summary(const Args& args, const fusion::Converted& c, std::size_t byt
   if (!s.declined.empty())
     say(fmt::format("  {} rewrites declined: `fold8 inspect --why {}` says why", s.declined.size(),
                     args.output));
+  if (args.to_rmsnorm)
+    for (const auto& d : s.declined)
+      if (d.pass == "layer_norm_to_rms_norm")
+        say(fmt::format("  LayerNorm '{}' stays: {}", d.node, d.why));
   for (const auto& w : s.warnings) say_warning(w);
 }
 
@@ -201,6 +206,9 @@ Command add_convert(CLI::App& app) {
                  "SmoothQuant: auto (where the samples say that it gains), off (no equalization "
                  "either), or its alpha in [0, 1] for every layer")
       ->capture_default_str();
+  app.add_flag("--layernorm-to-rmsnorm", args->to_rmsnorm,
+               "LayerNorms of a pre-norm network as RMSNorms, which is exact once the residual "
+               "stream is centred; refused, with the reason, in others");
   app.add_flag("--no-equalize", args->no_equalize,
                "Do not try to move factors between neighbouring layers whose channels differ much");
   app.add_flag("--no-search", args->no_search, "Do not try remedies where INT8 is poor");
