@@ -59,6 +59,24 @@ TEST(Samples, NpzFolderInOrderOfNames) {
   EXPECT_THAT((*source)->describe(1), HasSubstr("sample_001"));
 }
 
+TEST(Samples, FilesComeAsPeopleCount) {
+  const TempFolder folder;
+  const graph::Graph g = model("a: f32[1]\n");
+  for (const int i : {10, 2, 1, 0, 11})
+    ASSERT_TRUE(write_npy(folder / ("s" + std::to_string(i) + ".npy"),
+                          floats({1}, static_cast<float>(i)).view())
+                    .ok());
+  auto source = open_samples({.paths = {folder.path()}}, g);
+  ASSERT_TRUE(source.ok()) << source.error().message;
+  std::vector<float> order;
+  for (std::size_t i = 0; i < 5; ++i) {
+    const auto sample = (*source)->sample(i);
+    ASSERT_TRUE(sample.ok()) << sample.error().message;
+    order.push_back((*sample)[0].as<float>()[0]);
+  }
+  EXPECT_EQ(order, (std::vector<float>{0, 1, 2, 10, 11}));
+}
+
 TEST(Samples, StackedRowsForwardAndBack) {
   const TempFolder folder;
   const graph::Graph g = model("a: f32[n,2]\n");

@@ -23,6 +23,34 @@ bool is_test_data_set(const fs::path& folder) {
   return fs::exists(folder / "input_0.pb", error);
 }
 
+// As people count: s2 before s10. Runs of digits compare as numbers, the rest as text.
+bool comes_before(const std::string& a, const std::string& b) {
+  const auto digits = [](const std::string& s, std::size_t i) {
+    std::size_t end = i;
+    while (end < s.size() && s[end] >= '0' && s[end] <= '9') ++end;
+    return end - i;
+  };
+  std::size_t i = 0, j = 0;
+  while (i < a.size() && j < b.size()) {
+    const std::size_t m = digits(a, i), n = digits(b, j);
+    if (m == 0 || n == 0) {
+      if (a[i] != b[j]) return a[i] < b[j];
+      ++i, ++j;
+      continue;
+    }
+    const auto number = [](std::string s) {
+      s.erase(0, std::min(s.find_first_not_of('0'), s.size()));
+      return s;
+    };
+    const std::string x = number(a.substr(i, m)), y = number(b.substr(j, n));
+    if (x.size() != y.size()) return x.size() < y.size();
+    if (x != y) return x < y;
+    i += m, j += n;
+  }
+  if (i == a.size() && j == b.size()) return a < b;  // 01 and 1
+  return i == a.size();
+}
+
 Result<std::vector<SampleFile>> files_in(const fs::path& folder) {
   if (is_test_data_set(folder))
     return std::vector<SampleFile>{{folder.string(), FileKind::test_data_set}};
@@ -39,7 +67,7 @@ Result<std::vector<SampleFile>> files_in(const fs::path& folder) {
   }
   if (error) return io_error("cannot list folder '" + folder.string() + "': " + error.message());
   std::sort(files.begin(), files.end(),
-            [](const SampleFile& a, const SampleFile& b) { return a.path < b.path; });
+            [](const SampleFile& a, const SampleFile& b) { return comes_before(a.path, b.path); });
   if (files.empty())
     return invalid_model(
         "'" + folder.string() +
