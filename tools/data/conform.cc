@@ -104,7 +104,9 @@ Status check_array(const Signature& s, const InputSpec& input, DType dtype, cons
   for (int a = 0; a < shape.rank(); ++a) {
     const Dim want = input.type.shape[a];
     if (want.known() && want.value() != shape.extent(a))
-      return wrong("has shape " + given + ", the model wants " + wanted);
+      return wrong(
+          "has shape " + given + ", the model wants " + wanted +
+          (a == 0 && want.value() == 1 ? " (--stacked if axis 0 counts the samples)" : ""));
     if (!want.is_symbol()) continue;
     const auto [it, fresh] = symbols.emplace(want.symbol_id(), shape.extent(a));
     if (!fresh && it->second != shape.extent(a))
