@@ -3,7 +3,6 @@
 // FOLD8_TARGET chooses the target.
 //   norm_bench [ROUNDS]
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -12,6 +11,7 @@
 #include <vector>
 
 #include "bench/need.h"
+#include "bench/race.h"
 #include "runtime/core/aligned.h"
 #include "runtime/kernels/kernel_table.h"
 
@@ -22,31 +22,6 @@ using kernels::NormKind;
 using kernels::NormQuant;
 
 constexpr std::size_t kRows = 128, kScratchRows = 4;
-
-double seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-struct Entry {
-  std::function<void()> run;
-  double best = 1e9;
-};
-
-void race(std::vector<Entry>& entries, int rounds) {
-  std::vector<int> calls;
-  for (Entry& e : entries) {
-    e.run();
-    const double begin = seconds();
-    e.run();
-    calls.push_back(std::clamp(static_cast<int>(2e-4 / (seconds() - begin)), 1, 1000));
-  }
-  for (int r = 0; r < rounds; ++r)
-    for (std::size_t i = 0; i < entries.size(); ++i) {
-      const double begin = seconds();
-      for (int k = 0; k < calls[i]; ++k) entries[i].run();
-      entries[i].best = std::min(entries[i].best, (seconds() - begin) / calls[i]);
-    }
-}
 
 template <class T>
 struct Array {
@@ -175,8 +150,9 @@ void compare(const kernels::KernelTable& k, std::size_t cols, int rounds) {
               "layer / separate passes");
   for (const Variant& v : kVariants) {
     const bool fused = v.reads == Reads::f32 && (v.residual || v.quant != NormQuant::none);
-    std::vector<Entry> entries{{norm(k, NormKind::layer, v, d)}, {norm(k, NormKind::rms, v, d)}};
-    if (fused) entries.push_back({in_passes(k, v, d)});
+    std::vector<Entry> entries{{"layer", norm(k, NormKind::layer, v, d)},
+                               {"rms", norm(k, NormKind::rms, v, d)}};
+    if (fused) entries.push_back({"in passes", in_passes(k, v, d)});
     race(entries, rounds);
     std::printf("%-44s %9.1f %9.1f %11.2f", v.name, entries[0].best * 1e6, entries[1].best * 1e6,
                 entries[1].best / entries[0].best);

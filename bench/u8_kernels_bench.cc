@@ -5,7 +5,6 @@
 // instruction set; run with OMP_NUM_THREADS=1.
 //   u8_kernels_bench [FILTER [ROUNDS]]
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -16,6 +15,7 @@
 #ifdef FOLD8_BENCH_ONEDNN
 #include "bench/onednn_f32_peer.h"
 #endif
+#include "bench/race.h"
 #include "runtime/core/aligned.h"
 #include "runtime/kernels/kernel_table.h"
 
@@ -23,34 +23,6 @@ namespace fold8::bench {
 namespace {
 
 using kernels::ConvShape;
-
-struct Entry {
-  std::string name;
-  std::function<void()> run;
-  double bytes = 0;  // moved per element
-  double best = 1e9;
-};
-
-double seconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-// Best times of the entries, a batch of calls each in turn.
-void race(std::vector<Entry>& entries, int rounds) {
-  std::vector<int> calls;
-  for (Entry& e : entries) {
-    e.run();
-    const double begin = seconds();
-    e.run();
-    calls.push_back(std::clamp(static_cast<int>(2e-4 / (seconds() - begin)), 1, 1000));
-  }
-  for (int r = 0; r < rounds; ++r)
-    for (std::size_t i = 0; i < entries.size(); ++i) {
-      const double begin = seconds();
-      for (int k = 0; k < calls[i]; ++k) entries[i].run();
-      entries[i].best = std::min(entries[i].best, (seconds() - begin) / calls[i]);
-    }
-}
 
 template <class T>
 struct Array {
