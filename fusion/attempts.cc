@@ -24,6 +24,16 @@ constexpr double kGoodSqnrDb = 40;  // nothing to gain that anybody would see
 constexpr std::size_t kMeanSamples = 64;
 constexpr std::size_t kRows = 256;  // of a tensor, for choices that are made layer by layer
 
+// Something below `enough` was measured.
+bool can_gain(const Attempt& a, double enough) {
+  return a.score.worst_sqnr_db && !(*a.score.worst_sqnr_db > enough);
+}
+
+// In dB, of the worst output; `over` has one.
+double gain(const Attempt& a, const Attempt& over) {
+  return a.score.worst_sqnr_db.value_or(1e9) - *over.score.worst_sqnr_db;
+}
+
 bool better(const Attempt& a, const Attempt& b) {
   return a.score.worst_sqnr_db.value_or(1e9) > b.score.worst_sqnr_db.value_or(1e9);
 }
@@ -148,38 +158,34 @@ void Attempts::optional(const char* what, const Status& status) {
 
 // u8 between the layers is faster; f32 stays where the samples say that u8 costs too much.
 Status Attempts::weigh_streams(const Base& base, Attempt& best) {
-  if (best.outcome.u8_streams == 0 || !best.score.worst_sqnr_db ||
-      *best.score.worst_sqnr_db > kGoodSqnrDb)
-    return ok_status();
+  if (best.outcome.u8_streams == 0) return ok_status();
   QuantizeOptions o = chosen_;
   o.streams = Streams::f32;
-  FOLD8_TRY(Attempt a, attempt(base, o, ""));
-  const double gain = a.score.worst_sqnr_db.value_or(1e9) - *best.score.worst_sqnr_db;
-  if (gain <= kStreamBudgetDb) return ok_status();
-  summary_.warnings.push_back(
-      "skip connections and gated feature maps stay float (--streams f32): as u8 they would "
-      "cost " +
-      decibels(gain) + " more");
-  best = std::move(a);
-  chosen_ = o;
-  return ok_status();
+  return weigh(base, o, kStreamBudgetDb,
+               "skip connections and gated feature maps stay float (--streams f32): as u8 they "
+               "would cost ",
+               best);
 }
 
-// INT8 inside attention is faster, within the same budget. Last: what else the samples decide is
-// the same for both.
+// INT8 inside attention is faster, within a budget too. Last: what else the samples decide is the
+// same for both.
 Status Attempts::weigh_attention(const Base& base, Attempt& best) {
-  if (best.outcome.int8_attentions == 0 || !best.score.worst_sqnr_db ||
-      *best.score.worst_sqnr_db > kGoodSqnrDb)
-    return ok_status();
+  if (best.outcome.int8_attentions == 0) return ok_status();
   QuantizeOptions o = chosen_;
   o.attention = AttentionProducts::f32;
-  FOLD8_TRY(Attempt a, attempt(base, o, ""));
-  const double gain = a.score.worst_sqnr_db.value_or(1e9) - *best.score.worst_sqnr_db;
-  if (gain <= kAttentionBudgetDb) return ok_status();
-  summary_.warnings.push_back("attention stays float (--attention f32): in INT8 it would cost " +
-                              decibels(gain) + " more");
+  return weigh(base, o, kAttentionBudgetDb,
+               "attention stays float (--attention f32): in INT8 it would cost ", best);
+}
+
+Status Attempts::weigh(const Base& base, const QuantizeOptions& slower, double budget_db,
+                       const char* warning, Attempt& best) {
+  if (!can_gain(best, kGoodSqnrDb)) return ok_status();
+  FOLD8_TRY(Attempt a, attempt(base, slower, ""));
+  const double more = gain(a, best);
+  if (more <= budget_db) return ok_status();
+  summary_.warnings.push_back(warning + decibels(more) + " more");
   best = std::move(a);
-  chosen_ = o;
+  chosen_ = slower;
   return ok_status();
 }
 
@@ -223,12 +229,11 @@ Result<std::optional<Attempts::Base>> Attempts::smoothed(const Base& base) {
 }
 
 Status Attempts::try_smoothed(Base& base, Attempt& best) {
-  if (!best.score.worst_sqnr_db || *best.score.worst_sqnr_db > kGoodSqnrDb) return ok_status();
+  if (!can_gain(best, kGoodSqnrDb)) return ok_status();
   FOLD8_TRY(auto smooth, smoothed(base));
   if (!smooth) return ok_status();
   FOLD8_TRY(Attempt a, attempt(*smooth, chosen_, ""));
-  if (a.score.worst_sqnr_db.value_or(1e9) - *best.score.worst_sqnr_db < kLeastGainDb)
-    return ok_status();
+  if (gain(a, best) < kLeastGainDb) return ok_status();
   best = std::move(a);
   base = *std::move(smooth);
   return ok_status();
@@ -237,17 +242,17 @@ Status Attempts::try_smoothed(Base& base, Attempt& best) {
 // Factors moved between layers help where channels differ, and harm where a near-dead channel is
 // blown up: the samples say which.
 Status Attempts::try_equalized(Base& base, Attempt& best) {
-  if (!best.score.worst_sqnr_db || *best.score.worst_sqnr_db > kFairSqnrDb) return ok_status();
+  if (!can_gain(best, kFairSqnrDb)) return ok_status();
   Graph g = base.unlowered;
   FOLD8_TRY(const Tally tally, fusion::run(fusion::stage("equalize"), g));
   if (tally.applied == 0) return ok_status();
   FOLD8_TRY(Base equalized, prepare(std::move(g)));
   equalized.smoothed = base.smoothed;
   FOLD8_TRY(Attempt a, attempt(equalized, chosen_, ""));
-  const double gain = a.score.worst_sqnr_db.value_or(1e9) - *best.score.worst_sqnr_db;
-  if (gain < kLeastGainDb) return ok_status();
+  const double more = gain(a, best);
+  if (more < kLeastGainDb) return ok_status();
   summary_.warnings.push_back("factors were moved between " + std::to_string(tally.applied) +
-                              " pairs of layers (equalization), for " + decibels(gain) +
+                              " pairs of layers (equalization), for " + decibels(more) +
                               "; --no-equalize leaves them");
   best = std::move(a);
   base = std::move(equalized);
@@ -256,7 +261,7 @@ Status Attempts::try_equalized(Base& base, Attempt& best) {
 
 // Weights rounded for the layers' outputs: nothing at run time.
 Status Attempts::try_rounded(const Base& base, Attempt& best) {
-  if (!best.score.worst_sqnr_db || *best.score.worst_sqnr_db > kGoodSqnrDb) return ok_status();
+  if (!can_gain(best, kGoodSqnrDb)) return ok_status();
   RoundedWeights rounded;
   {
     const StageLog::Clock clock(log_, "round weights");
@@ -280,8 +285,7 @@ Status Attempts::try_rounded(const Base& base, Attempt& best) {
 // Biases that take back what rounding shifts a layer's results by on average. Corrections of layers
 // in front change what those behind need: a second round sees the first one's effect.
 Status Attempts::try_corrected(const Base& base, Attempt& best) {
-  if (!best.score.worst_sqnr_db || *best.score.worst_sqnr_db > kGoodSqnrDb ||
-      chosen_.activations == Activations::float_)
+  if (!can_gain(best, kGoodSqnrDb) || chosen_.activations == Activations::float_)
     return ok_status();
   const auto means = [&](graph::Graph g) {
     const StageLog::Clock clock(log_, "correct biases");
@@ -308,7 +312,7 @@ Status Attempts::try_corrected(const Base& base, Attempt& best) {
 }
 
 Status Attempts::try_static(const Base& base, Attempt& best) {
-  if (!base.table || !best.score.worst_sqnr_db || *best.score.worst_sqnr_db > kGoodSqnrDb ||
+  if (!base.table || !can_gain(best, kGoodSqnrDb) ||
       chosen_.activations != Activations::automatic ||
       !rounds_per_token(base.graph, chosen_.activations))
     return ok_status();
@@ -325,8 +329,9 @@ Status Attempts::try_static(const Base& base, Attempt& best) {
   return o.static_inputs.empty() ? ok_status() : consider(base, o, best);
 }
 
-Status Attempts::consider(const Base& base, const QuantizeOptions& options, Attempt& best) {
-  FOLD8_TRY(Attempt a, attempt(base, options, ""));
+Status Attempts::consider(const Base& base, const QuantizeOptions& options, Attempt& best,
+                          const std::string& remedy) {
+  FOLD8_TRY(Attempt a, attempt(base, options, remedy));
   if (!better(a, best)) return ok_status();
   best = std::move(a);
   chosen_ = options;
@@ -337,25 +342,16 @@ Status Attempts::consider(const Base& base, const QuantizeOptions& options, Atte
 // Cheapest first. The best attempt is kept, and what was done is said.
 Status Attempts::try_remedies(const Base& base, Attempt& best) {
   const double before = best.score.worst_sqnr_db.value_or(0);
-  QuantizeOptions tried = chosen_;
-  const auto remedy = [&](const QuantizeOptions& o, const std::string& what) -> Status {
-    FOLD8_TRY(Attempt a, attempt(base, o, what));
-    if (better(a, best)) {
-      best = std::move(a);
-      tried = o;
-    }
-    return ok_status();
-  };
-  QuantizeOptions o = tried;
+  QuantizeOptions o = chosen_;
   if (o.method == quant::Method::automatic) {
     o.method = quant::Method::mse;
-    FOLD8_CHECK_OK(remedy(o, "ranges by least squared error (--method mse)"));
+    FOLD8_CHECK_OK(consider(base, o, best, "ranges by least squared error (--method mse)"));
   }
-  if (is_poor(best) && tried.activations == Activations::automatic) {
-    o = tried;
+  if (is_poor(best) && chosen_.activations == Activations::automatic) {
+    o = chosen_;
     o.activations = Activations::dynamic;
-    FOLD8_CHECK_OK(
-        remedy(o, "activations of matrix layers rounded per token (--activations dynamic)"));
+    FOLD8_CHECK_OK(consider(
+        base, o, best, "activations of matrix layers rounded per token (--activations dynamic)"));
   }
   if (!best.remedy.empty())
     summary_.warnings.push_back("INT8 was poor (" + decibels(before) +

@@ -52,6 +52,10 @@ class Attempts {
   bool is_poor(const Attempt& a) const;
   // What only some models gain from: an error means that it is left out, with a warning.
   void optional(const char* what, const Status& status);
+  // Takes the slower options where the faster ones of `best` cost the outputs more than the budget,
+  // and says so.
+  Status weigh(const Base& base, const QuantizeOptions& slower, double budget_db,
+               const char* warning, Attempt& best);
   Status weigh_streams(const Base& base, Attempt& best);
   Status weigh_attention(const Base& base, Attempt& best);
   Result<std::optional<Base>> smoothed(const Base& base);
@@ -60,7 +64,8 @@ class Attempts {
   Status try_rounded(const Base& base, Attempt& best);
   Status try_corrected(const Base& base, Attempt& best);
   // attempt() with these options; both are kept if the outputs err less.
-  Status consider(const Base& base, const QuantizeOptions& options, Attempt& best);
+  Status consider(const Base& base, const QuantizeOptions& options, Attempt& best,
+                  const std::string& remedy = "");
   Status try_equalized(Base& base, Attempt& best);
   Status try_remedies(const Base& base, Attempt& best);
 
