@@ -5,6 +5,7 @@
 #include <set>
 
 #include "fusion/passes/glob.h"
+#include "fusion/passes/movement.h"
 
 namespace fold8::fusion {
 namespace {
@@ -27,13 +28,9 @@ bool looks_up(const Graph& g, const Node& n) {
 }
 
 bool moves(const graph::Op& op) {
-  return std::holds_alternative<graph::Unsqueeze>(op) ||
-         std::holds_alternative<graph::Squeeze>(op) || std::holds_alternative<graph::Reshape>(op) ||
-         std::holds_alternative<graph::Flatten>(op) ||
-         std::holds_alternative<graph::Transpose>(op) ||
-         std::holds_alternative<graph::Expand>(op) || std::holds_alternative<graph::Concat>(op) ||
-         std::holds_alternative<graph::Slice>(op) || std::holds_alternative<graph::Split>(op) ||
-         std::holds_alternative<graph::Identity>(op);
+  return is_movement(op) || std::holds_alternative<graph::Expand>(op) ||
+         std::holds_alternative<graph::Concat>(op) || std::holds_alternative<graph::Slice>(op) ||
+         std::holds_alternative<graph::Split>(op);
 }
 
 // Rows that are factors of activations, as the sines and cosines of rotary embedding: they are few
