@@ -71,19 +71,12 @@ class AttentionF32 {
     b.x_stride = b.k = a_.depth;
     b.rows = sums.rows - begin;
     multiply_keys(b, key, scores + begin * kAttentionKeys);
-    const AttentionBlock<Arch> keys(a_, key);
     const V16<Arch> scale(a_.scale);
-    std::size_t query = (first_row + begin) / a_.heads, head = (first_row + begin) % a_.heads;
-    for (std::size_t r = begin; r < sums.rows; ++r) {
-      float* x = scores + r * kAttentionKeys;
-      keys.mask(
-          query, head, x, state, r,
-          [&](int part) FOLD8_INLINE_LAMBDA { return load<Arch>(x + 16 * part, Full{}); },
-          [&](int) FOLD8_INLINE_LAMBDA { return scale; });
-      if (++head == a_.heads) head = 0, ++query;
-    }
-    for (std::size_t r = 0; r < begin; ++r) state.next_top[r] = state.top[r];
-    AttentionBlock<Arch>::factors(state);
+    AttentionBlock<Arch>(a_, key).mask_rows(
+        first_row, begin, sums.rows, scores, state,
+        [](std::size_t, const float* x, int part)
+            FOLD8_INLINE_LAMBDA { return load<Arch>(x + 16 * part, Full{}); },
+        [&](int) FOLD8_INLINE_LAMBDA { return scale; });
     for (std::size_t r = begin; r < sums.rows; ++r) {
       float* x = scores + r * kAttentionKeys;
       V16<Arch> p[AttentionBlock<Arch>::kParts];

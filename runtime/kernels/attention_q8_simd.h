@@ -155,23 +155,14 @@ class AttentionQ8 {
     multiply({bytes(at_.queries), a_.depth, a_.depth, 128,
               bytes(at_.keys + key / kAttentionKeys * at_.key_block), begin},
              scores);
-    const AttentionBlock<Arch> keys(a_, key);
     const float* key_scales = floats(at_.key_scales) + key;
     const float* query_scales = floats(at_.query_scales);
-    std::size_t query = (first_row + begin) / a_.heads, head = (first_row + begin) % a_.heads;
-    for (std::size_t r = begin; r < sums.rows; ++r) {
-      float* x = floats(at_.scores) + r * kAttentionKeys;
-      const V scale(query_scales[r]);
-      keys.mask(
-          query, head, x, state, r,
-          [&](int part) FOLD8_INLINE_LAMBDA {
-            return L::to_float(L::bits(load<Arch>(x + 16 * part, Full{}))) * scale;
-          },
-          [&](int part) FOLD8_INLINE_LAMBDA { return load<Arch>(key_scales + 16 * part, Full{}); });
-      if (++head == a_.heads) head = 0, ++query;
-    }
-    for (std::size_t r = 0; r < begin; ++r) state.next_top[r] = state.top[r];
-    AttentionBlock<Arch>::factors(state);
+    AttentionBlock<Arch>(a_, key).mask_rows(
+        first_row, begin, sums.rows, floats(at_.scores), state,
+        [&](std::size_t r, const float* x, int part) FOLD8_INLINE_LAMBDA {
+          return L::to_float(L::bits(load<Arch>(x + 16 * part, Full{}))) * V(query_scales[r]);
+        },
+        [&](int part) FOLD8_INLINE_LAMBDA { return load<Arch>(key_scales + 16 * part, Full{}); });
     alignas(64) float unit[kAttentionRows];
     weigh(key, begin, sums.rows, state, unit);
     AttentionSums products = sums;

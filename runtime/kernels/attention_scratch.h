@@ -21,8 +21,7 @@ struct AttentionScratch {
 
   AttentionScratch(std::size_t count, std::size_t depth, std::size_t value_depth) {
     const std::size_t blocks = (count + kAttentionKeys - 1) / kAttentionKeys,
-                      value_width = s8_panels(value_depth) * kPanelColumns,
-                      wide = depth > value_depth ? depth : value_depth;
+                      value_width = s8_panels(value_depth) * kPanelColumns;
     key_block = aligned(larger(packed_f32_size(kAttentionKeys, depth) * sizeof(float),
                                packed_s8_bytes(kAttentionKeys, depth)));
     value_block = aligned(larger(kAttentionKeys * value_width * sizeof(float),
@@ -37,7 +36,7 @@ struct AttentionScratch {
     weights = scores + kAttentionRows * kAttentionKeys * sizeof(float);
     sums = weights + kAttentionRows * kAttentionKeys;
     codes = sums + 2 * kAttentionRows * value_width * sizeof(float);
-    gemm = codes + aligned(kAttentionKeys * (wide + kGroupDepth));
+    gemm = codes + aligned(kAttentionKeys * s8_groups(depth) * kGroupDepth);
     end = gemm + larger(gemm_u8s8_scratch_bytes(depth), gemm_u8s8_scratch_bytes(kAttentionKeys));
   }
 

@@ -30,6 +30,53 @@ class AttentionBlock {
 
   AttentionBlock(const AttentionArgs& a, std::size_t first_key) : a_(a), first_(first_key) {}
 
+  // Raw scores of rows [begin, end) to x, in place, [row][64]; then the new tops and c of all rows:
+  // those before begin see nothing of this block. load(row, its scores, part) is t without its last
+  // factor, factor(part) that.
+  template <class Load, class Factor>
+  FOLD8_INLINE void mask_rows(std::size_t first_row, std::size_t begin, std::size_t end,
+                              float* scores, AttentionState& state, const Load& load,
+                              const Factor& factor) const {
+    std::size_t query = (first_row + begin) / a_.heads, head = (first_row + begin) % a_.heads;
+    for (std::size_t r = begin; r < end; ++r) {
+      float* x = scores + r * kAttentionKeys;
+      mask(
+          query, head, x, state, r, [&](int part) FOLD8_INLINE_LAMBDA { return load(r, x, part); },
+          factor);
+      if (++head == a_.heads) head = 0, ++query;
+    }
+    for (std::size_t r = 0; r < begin; ++r) state.next_top[r] = state.top[r];
+    factors(state);
+  }
+
+  // p of one row, and the lanes of its sum.
+  FOLD8_INLINE static void weigh(const float* x, AttentionState& state, std::size_t at,
+                                 V (&p)[kParts]) {
+    const float top = state.top[at];
+    V sum(0.0f);
+    if (top == -__builtin_inff()) {
+      for_parts<kParts>([&](int part) FOLD8_INLINE_LAMBDA {
+        const V v = load<Arch>(x + 16 * part, Full{});
+        p[part] = L::select(L::is_nan(v), v, V(0.0f));
+        sum = sum + p[part];
+      });
+    } else {
+      for_parts<kParts>([&](int part) FOLD8_INLINE_LAMBDA {
+        p[part] = generic::exp_not_above_one(load<Arch>(x + 16 * part, Full{}) - V(top));
+        sum = sum + p[part];
+      });
+    }
+    store<Arch>(state.sums[at], Full{}, sum);
+  }
+
+  // l of rows [begin, end), in a loop of its own: a fold is a long chain, but rows overlap.
+  static void lengthen(AttentionState& state, std::size_t begin, std::size_t end) {
+    for (std::size_t r = begin; r < end; ++r)
+      state.length[r] = __builtin_fmaf(state.length[r], state.kept[r],
+                                       fold_sum<Arch>(load<Arch>(state.sums[r], Full{})));
+  }
+
+ private:
   // Raw scores of a row to x, in place, and its new top. load(j) is t without its last factor;
   // factor(j) is that.
   template <class Load, class Factor>
@@ -65,34 +112,6 @@ class AttentionBlock {
     }
   }
 
-  // p of one row, and the lanes of its sum.
-  FOLD8_INLINE static void weigh(const float* x, AttentionState& state, std::size_t at,
-                                 V (&p)[kParts]) {
-    const float top = state.top[at];
-    V sum(0.0f);
-    if (top == -__builtin_inff()) {
-      for_parts<kParts>([&](int part) FOLD8_INLINE_LAMBDA {
-        const V v = load<Arch>(x + 16 * part, Full{});
-        p[part] = L::select(L::is_nan(v), v, V(0.0f));
-        sum = sum + p[part];
-      });
-    } else {
-      for_parts<kParts>([&](int part) FOLD8_INLINE_LAMBDA {
-        p[part] = generic::exp_not_above_one(load<Arch>(x + 16 * part, Full{}) - V(top));
-        sum = sum + p[part];
-      });
-    }
-    store<Arch>(state.sums[at], Full{}, sum);
-  }
-
-  // l of rows [begin, end), in a loop of its own: a fold is a long chain, but rows overlap.
-  static void lengthen(AttentionState& state, std::size_t begin, std::size_t end) {
-    for (std::size_t r = begin; r < end; ++r)
-      state.length[r] = __builtin_fmaf(state.length[r], state.kept[r],
-                                       fold_sum<Arch>(load<Arch>(state.sums[r], Full{})));
-  }
-
- private:
   // The mask of one row.
   struct Mask {
     const AttentionArgs& a;
