@@ -100,15 +100,10 @@ Result<StepPtr> prepare_linear_groups(const graph::Linear& op, const PrepareCont
   Groups g;
   const TensorType& w = *weight.type;
   const QuantParams& q = *w.quant;
-  if (w.shape.rank() != 2 || q.axis() != 1)
-    return unsupported("scales per group of a weight " + describe(w) +
-                       ": they lie along the inputs of a matrix");
+  FOLD8_CHECK_OK(expect_group_scales(w, batch.n));
   if (c.out(0).dtype == DType::s32)
     return unsupported("raw sums of a weight with scales per group");
   g.blocks = k_blocks(w);
-  if (q.scales().size() != batch.n * g.blocks.count)
-    return invalid_model("the weight has " + std::to_string(q.scales().size()) +
-                         " scales, expected " + std::to_string(batch.n * g.blocks.count));
   static constexpr float kOne = 1.0f;
   FOLD8_TRY(g.epilogue, EpiloguePlan::make(c, {.columns = batch.n,
                                                .activation = op.activation,
@@ -142,7 +137,7 @@ Result<StepPtr> prepare_linear_groups(const graph::Linear& op, const PrepareCont
   g.part = g.call + 2 * round_up(kRows * g.batch.n * sizeof(float), kAlignment);
   const std::size_t scratch = g.offsets + g.part * static_cast<std::size_t>(std::max(c.threads, 1));
   const std::size_t m = g.batch.m;
-  const double macs = static_cast<double>(m * g.batch.n) * static_cast<double>(g.batch.k);
+  const double macs = g.batch.macs();
   return make_step(
       [g = std::move(g), m](const RunContext& run) {
         const kernels::Epilogue e = g.epilogue.bind(run, run.scratch);

@@ -80,8 +80,7 @@ Result<StepPtr> gemm_f32_step(const PrepareContext& c, MatrixBatch batch, Weight
                               EpiloguePlan epilogue) {
   const std::size_t scratch = epilogue.scratch_bytes(),
                     one = kernels::packed_f32_size(batch.n, batch.k);
-  const double macs = static_cast<double>(batch.m * batch.n) * static_cast<double>(batch.k) *
-                      static_cast<double>(batch.x_index.size());
+  const double macs = batch.macs();
   return make_step(
       [=, batch = std::move(batch), weight = std::move(weight), epilogue = std::move(epilogue),
        kernel = c.kernels->gemm_f32](const RunContext& run) {
@@ -95,16 +94,9 @@ Result<StepPtr> gemm_f32_step(const PrepareContext& c, MatrixBatch batch, Weight
           args.w = reinterpret_cast<const float*>(weight.data) + batch.w_index[i] * one;
           args.epilogue = epilogue_at(e, i * batch.m);
           const std::size_t panels = (batch.n + kernels::kPanelF32 - 1) / kernels::kPanelF32;
-          split_matrix(
-              run, batch.m, panels, batch.m * batch.n * batch.k, kGrainF32,
-              [&](std::size_t rb, std::size_t re, std::size_t pb, std::size_t pe, std::size_t) {
-                kernels::GemmF32Args part = args;
-                part.row_begin = rb;
-                part.row_end = re;
-                part.panel_begin = pb;
-                part.panel_end = pe;
-                kernel(part);
-              });
+          split_matrix(run, batch.m, panels, batch.m * batch.n * batch.k, kGrainF32,
+                       [&](std::size_t rb, std::size_t re, std::size_t pb, std::size_t pe,
+                           std::size_t) { kernel(part_of(args, rb, re, pb, pe)); });
         }
         return ok_status();
       },
@@ -117,9 +109,7 @@ Result<StepPtr> gemm_f32s8_step(const PrepareContext& c, const MatrixBatch& batc
   const KBlocks blocks = k_blocks(w);
   std::vector<float> scale(blocks.count * batch.n);
   if (w.quant->granularity() == Granularity::per_group) {
-    if (w.quant->axis() != 1 || w.quant->scales().size() != scale.size())
-      return unsupported("scales per group of a weight " + describe(w) +
-                         ": they lie along the inputs of a matrix");
+    FOLD8_CHECK_OK(expect_group_scales(w, batch.n));
     for (std::size_t n = 0; n < batch.n; ++n)
       for (std::size_t g = 0; g < blocks.count; ++g)
         scale[g * batch.n + n] = w.quant->scales()[n * blocks.count + g];
@@ -129,7 +119,7 @@ Result<StepPtr> gemm_f32s8_step(const PrepareContext& c, const MatrixBatch& batc
   }
   const std::size_t offsets = epilogue.scratch_bytes(),
                     call = round_up(kernels::gemm_f32s8_scratch_bytes(), kAlignment);
-  const double macs = static_cast<double>(batch.m * batch.n) * static_cast<double>(batch.k);
+  const double macs = batch.macs();
   return make_step(
       [=, weight = std::move(weight), epilogue = std::move(epilogue), scale = std::move(scale),
        kernel = c.kernels->gemm_f32s8](const RunContext& run) {
@@ -145,11 +135,7 @@ Result<StepPtr> gemm_f32s8_step(const PrepareContext& c, const MatrixBatch& batc
         split_matrix(
             run, batch.m, kernels::s8_panels(batch.n), batch.m * batch.n * batch.k, kGrainF32,
             [&](std::size_t rb, std::size_t re, std::size_t pb, std::size_t pe, std::size_t part) {
-              kernels::GemmF32S8Args a = args;
-              a.row_begin = rb;
-              a.row_end = re;
-              a.panel_begin = pb;
-              a.panel_end = pe;
+              kernels::GemmF32S8Args a = part_of(args, rb, re, pb, pe);
               a.scratch = run.scratch + offsets + part * call;
               kernel(a);
             });
@@ -163,8 +149,7 @@ Result<StepPtr> gemm_u8s8_step(const PrepareContext& c, MatrixBatch batch, Weigh
   const std::size_t call = round_up(kernels::gemm_u8s8_scratch_bytes(batch.k), kAlignment),
                     offsets = epilogue.scratch_bytes();
   const std::size_t one = kernels::packed_s8_bytes(batch.n, batch.k);
-  const double macs = static_cast<double>(batch.m * batch.n) * static_cast<double>(batch.k) *
-                      static_cast<double>(batch.x_index.size());
+  const double macs = batch.macs();
   const auto& q = c.type(0).quant;
   const std::int32_t zero = !q                                           ? 0
                             : q->granularity() == Granularity::per_token ? 128
@@ -210,8 +195,7 @@ Result<StepPtr> computed_weight_step(const PrepareContext& c, MatrixBatch batch,
   shape.b_row_stride = 1;
   const std::size_t offsets = epilogue.scratch_bytes(),
                     call = round_up(kernels::matmul_f32_scratch_bytes(shape), kAlignment);
-  const double macs = static_cast<double>(batch.m * batch.n) * static_cast<double>(batch.k) *
-                      static_cast<double>(batch.x_index.size());
+  const double macs = batch.macs();
   return make_step(
       [=, batch = std::move(batch), epilogue = std::move(epilogue),
        kernel = c.kernels->matmul_f32](const RunContext& run) {

@@ -9,6 +9,11 @@ namespace fold8::ops {
 struct MatrixBatch {
   std::size_t m = 0, n = 0, k = 0;
   KeptVector<std::size_t> x_index, w_index;  // which matrix of x and w each product reads
+
+  double macs() const {
+    return static_cast<double>(m * n) * static_cast<double>(k) *
+           static_cast<double>(x_index.size());
+  }
 };
 // For the batch axes of `out` ([0, out_axes)): the row-major index of the matrix of `operand`
 // (batch axes [0, axes)) that broadcasts there.
@@ -44,6 +49,17 @@ Result<StepPtr> gemm_f32s8_step(const PrepareContext& c, const MatrixBatch& batc
 // w is computed: plain [B.., N, K], read with strides.
 Result<StepPtr> computed_weight_step(const PrepareContext& c, MatrixBatch batch,
                                      EpiloguePlan epilogue);
+
+// The arguments of an f32 kernel for rows [row_begin, row_end) of panels [panel_begin, panel_end).
+template <class Args>
+Args part_of(Args args, std::size_t row_begin, std::size_t row_end, std::size_t panel_begin,
+             std::size_t panel_end) {
+  args.row_begin = row_begin;
+  args.row_end = row_end;
+  args.panel_begin = panel_begin;
+  args.panel_end = panel_end;
+  return args;
+}
 
 // f(row_begin, row_end, panel_begin, panel_end, part) on the pool, at least `grain` multiply-adds a
 // part.

@@ -202,6 +202,17 @@ KBlocks k_blocks(const TensorType& w) {
   return b;
 }
 
+Status expect_group_scales(const TensorType& w, std::size_t n) {
+  if (w.shape.rank() != 2 || w.quant->axis() != 1)
+    return unsupported("scales per group of a weight " + describe(w) +
+                       ": they lie along the inputs of a matrix");
+  const std::size_t want = n * k_blocks(w).count, have = w.quant->scales().size();
+  if (have != want)
+    return invalid_model("the weight has " + std::to_string(have) + " scales, expected " +
+                         std::to_string(want));
+  return ok_status();
+}
+
 Result<PackedWeight> pack_weight(const graph::Op& op, const TensorType& w, const void* data) {
   if (std::get_if<graph::Linear>(&op)) return pack_linear(w, data);
   if (const auto* conv = std::get_if<graph::Conv>(&op)) {

@@ -53,5 +53,8 @@ struct KBlocks {
   std::size_t depth(std::size_t g) const { return std::min(block, k - g * block); }
 };
 KBlocks k_blocks(const TensorType& w);
+// Scales per group of a weight [n, K] of a matrix: they lie along K, and every group of every
+// output has one.
+Status expect_group_scales(const TensorType& w, std::size_t n);
 
 }  // namespace fold8::ops
