@@ -206,8 +206,6 @@ Pattern repeated(const char* x, const char* axis) {
       .open();
 }
 
-bool may_differ(Dim a, Dim b) { return a.known() && b.known() && a.value() != b.value(); }
-
 // `wide` [B, heads, T, D] is x [B, kv, T, D] with each head `times` times in a row: one axis is
 // repeated, and then only joined with the heads.
 bool repeats_heads(const Graph& g, const Index& index, ValueId x, ValueId wide,
@@ -218,15 +216,15 @@ bool repeats_heads(const Graph& g, const Index& index, ValueId x, ValueId wide,
   if (five.rank() != 5 || joined.rank() != 4 || !five[2].known() || five[2].value() != times)
     return false;
   for (int i = 0; i < 4; ++i)
-    if (may_differ(narrow[i], five[i < 2 ? i : i + 1])) return false;
+    if (differ(narrow[i], five[i < 2 ? i : i + 1])) return false;
   const graph::Node& repeat = g.node(index.producer(reshape.inputs[0]));
   if (std::holds_alternative<graph::Tile>(repeat.op)) {
     const auto counts = integers(g, repeat.inputs[1]);
     if (!counts || *counts != Ints{1, 1, times, 1, 1}) return false;
   }
-  return !may_differ(joined[0], narrow[0]) && !may_differ(joined[2], narrow[2]) &&
-         joined[1].known() && narrow[1].known() && joined[1].value() == narrow[1].value() * times &&
-         joined[3].known() && narrow[3].known() && joined[3].value() == narrow[3].value();
+  return !differ(joined[0], narrow[0]) && !differ(joined[2], narrow[2]) && joined[1].known() &&
+         narrow[1].known() && joined[1].value() == narrow[1].value() * times && joined[3].known() &&
+         narrow[3].known() && joined[3].value() == narrow[3].value();
 }
 
 std::vector<Pattern> repeat_patterns() {

@@ -69,8 +69,7 @@ std::optional<ValueId> fitting_mask(Graph& g, ValueId mask, const Shape& scores)
   if (rank > scores.rank()) return std::nullopt;
   for (int i = 1; i <= rank; ++i) {
     const Dim d = s[rank - i], want = scores[scores.rank() - i];
-    if (!(d.known() && d.value() == 1) && d.known() && want.known() && d.value() != want.value())
-      return std::nullopt;
+    if (differ(d, Dim(1)) && differ(d, want)) return std::nullopt;
   }
   if (scores.rank() == 4 || rank < 3) return mask;
   return unsqueezed(g, mask, 1);  // [B, S, T] of one head

@@ -115,7 +115,7 @@ std::optional<Shape> broadcast(const Shape& a, const Shape& b) {
       out[i] = y;
     else if (y.known() && y.value() == 1)
       out[i] = x;
-    else if (x.known() && y.known() && x.value() != y.value())
+    else if (differ(x, y))
       return std::nullopt;
     else if (x.known())
       out[i] = x;  // x > 1: the other one must be it, or 1

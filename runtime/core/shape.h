@@ -37,6 +37,10 @@ class Dim {
   friend constexpr bool same(Dim a, Dim b) {
     return a.kind_ == b.kind_ && a.kind_ != Kind::unknown && a.value_ == b.value_;
   }
+  // Certainly not the same extent: known values that are not equal.
+  friend constexpr bool differ(Dim a, Dim b) {
+    return a.known() && b.known() && a.value_ != b.value_;
+  }
   friend constexpr bool operator==(Dim a, Dim b) {
     return a.kind_ == b.kind_ && a.value_ == b.value_;
   }

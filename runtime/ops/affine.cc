@@ -11,8 +11,7 @@ Status infer_op(const graph::Affine& op, InferContext& c) {
   if (!c.type(0).quant) FOLD8_CHECK_OK(expect_dtype(c, 0, {DType::f32}));
   for (std::size_t i : {1, 2}) {
     FOLD8_CHECK_OK(expect_dtype(c, i, {DType::f32}));
-    if (c.shape(i).rank() != 1 ||
-        (x[axis].known() && c.shape(i)[0].known() && x[axis].value() != c.shape(i).extent(0)))
+    if (c.shape(i).rank() != 1 || differ(x[axis], c.shape(i)[0]))
       return bad_input(
           c, i,
           "[" + (x[axis].known() ? std::to_string(x[axis].value()) : std::string("channels")) +

@@ -33,7 +33,7 @@ Status infer_past(InferContext& c, std::size_t past, const Heads& heads, Dim bat
   if (!c.has(past)) return ok_status();
   const Heads own{false, heads.heads, heads.depth, 0};
   FOLD8_CHECK_OK(expect_heads(c, past, own));
-  if (!may_be_equal(batch, c.shape(past)[0]))
+  if (differ(batch, c.shape(past)[0]))
     return bad_input(c, past, "the batch of input 0, " + to_string(c.shape(0)));
   keys = keys + c.shape(past)[2];
   return ok_status();
@@ -45,7 +45,7 @@ Status infer_mask(const graph::Attention& op, InferContext& c, Dim batch, Dim qu
   const Shape scores{batch, Dim(op.heads), queries, keys};
   const auto both = broadcast(scores, c.shape(kMask));
   bool fits = both.has_value() && both->rank() == 4;
-  for (int i = 0; fits && i < 4; ++i) fits = may_be_equal((*both)[i], scores[i]);
+  for (int i = 0; fits && i < 4; ++i) fits = !differ((*both)[i], scores[i]);
   if (!fits) return bad_input(c, kMask, "a mask that broadcasts to " + to_string(scores));
   return ok_status();
 }
@@ -60,12 +60,12 @@ Status infer_op(const graph::Attention& op, InferContext& c) {
   FOLD8_CHECK_OK(expect_heads(c, kV, v_of(op)));
   const Dim batch = c.shape(kQ)[0], queries = q_of(op).tokens(c.shape(kQ));
   for (std::size_t i : {kK, kV})
-    if (!may_be_equal(batch, c.shape(i)[0]))
+    if (differ(batch, c.shape(i)[0]))
       return bad_input(c, i, "the batch of input 0, " + to_string(c.shape(kQ)));
   Dim keys = k_of(op).tokens(c.shape(kK)), values = v_of(op).tokens(c.shape(kV));
   FOLD8_CHECK_OK(infer_past(c, kPastK, k_of(op), batch, keys));
   FOLD8_CHECK_OK(infer_past(c, kPastV, v_of(op), batch, values));
-  if (!may_be_equal(keys, values))
+  if (differ(keys, values))
     return bad_input(c, kV, "as many values as keys, " + to_string(Shape{keys}));
   FOLD8_CHECK_OK(infer_mask(op, c, batch, queries, keys));
   c.set(kY, DType::f32,

@@ -71,8 +71,7 @@ Status infer_op(const graph::BatchNorm& op, InferContext& c) {
   if (!c.type(0).quant) FOLD8_CHECK_OK(expect_dtype(c, 0, {DType::f32}));
   for (std::size_t i = 1; i < 5; ++i) {
     FOLD8_CHECK_OK(expect_dtype(c, i, {DType::f32}));
-    if (c.shape(i).rank() != 1 ||
-        (x[1].known() && c.shape(i)[0].known() && x[1].value() != c.shape(i).extent(0)))
+    if (c.shape(i).rank() != 1 || differ(x[1], c.shape(i)[0]))
       return bad_input(c, i,
                        x[1].known() ? "[" + std::to_string(x[1].value()) + "], one a channel"
                                     : "rank 1, one element a channel");

@@ -20,7 +20,7 @@ Status infer_op(const graph::Concat& op, InferContext& c) {
       return bad_input(c, i, "rank " + std::to_string(y.rank()) + " as input 0");
     for (int a = 0; a < x.rank(); ++a) {
       if (a == axis) continue;
-      if (x[a].known() && y[a].known() && x[a].value() != y[a].value())
+      if (differ(x[a], y[a]))
         return bad_input(c, i,
                          "extent " + std::to_string(y[a].value()) + " at axis " +
                              std::to_string(a) + " as input 0");

@@ -18,7 +18,7 @@ Status check_channels(const graph::Conv& op, const InferContext& c) {
   const Shape& w = c.shape(1);
   if (op.group < 1) return invalid_model("group is " + std::to_string(op.group));
   const Dim want = op.transposed ? w[0] : w[1] * Dim(op.group);
-  if (x[1].known() && want.known() && x[1].value() != want.value())
+  if (differ(x[1], want))
     return bad_input(c, 0,
                      std::to_string(want.value()) + " channels, as the weight " + to_string(w) +
                          " with group " + std::to_string(op.group) + " has");
@@ -59,8 +59,7 @@ Status infer_op(const graph::Conv& op, InferContext& c) {
   if (c.has(3)) {
     const Shape& r = c.shape(3);
     bool fits = r.rank() == y.rank();
-    for (int a = 0; fits && a < r.rank(); ++a)
-      fits = !r[a].known() || !y[a].known() || r[a].value() == y[a].value();
+    for (int a = 0; fits && a < r.rank(); ++a) fits = !differ(r[a], y[a]);
     if (!fits) return bad_input(c, 3, "the shape of the output, " + to_string(y));
   }
   c.set(0, DType::f32, y);
@@ -127,11 +126,7 @@ Result<StepPtr> f32_step(const PrepareContext& c, const kernels::ConvShape& s, W
         split_matrix(
             run, rows, panels, static_cast<std::size_t>(macs_of(s)), kGrainF32,
             [&](std::size_t rb, std::size_t re, std::size_t pb, std::size_t pe, std::size_t p) {
-              kernels::ConvF32Args part = args;
-              part.row_begin = rb;
-              part.row_end = re;
-              part.panel_begin = pb;
-              part.panel_end = pe;
+              kernels::ConvF32Args part = part_of(args, rb, re, pb, pe);
               part.scratch = run.scratch + offsets + p * call;
               kernel(part);
             });

@@ -178,7 +178,7 @@ Status infer_op(const graph::GatherND& op, InferContext& c) {
                          " with batch_dims " + std::to_string(batch));
   FOLD8_CHECK_OK(expect_rank_fits(i.rank() - 1 + x.rank() - static_cast<int>(batch + depth)));
   for (int a = 0; a < batch; ++a)
-    if (x[a].known() && i[a].known() && x[a].value() != i[a].value())
+    if (differ(x[a], i[a]))
       return bad_input(
           c, 1, "extent " + std::to_string(x[a].value()) + " at batch axis " + std::to_string(a));
   Shape y;

@@ -25,11 +25,6 @@ struct Heads {
   }
 };
 
-// Unknown extents may be anything.
-inline bool may_be_equal(Dim a, Dim b) {
-  return !a.known() || !b.known() || a.value() == b.value();
-}
-
 // Operand i is f32 and holds these heads.
 Status expect_heads(const InferContext& c, std::size_t i, const Heads& heads);
 

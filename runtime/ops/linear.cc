@@ -40,7 +40,7 @@ Status check_operands(const graph::Linear& op, const InferContext& c, const Shap
   if (op.in_features > 0 && k.known() && k.value() != op.in_features)
     return bad_input(c, 1, std::to_string(op.in_features) + " input features");
   const Dim inner = c.shape(0).back();
-  if (inner.known() && k.known() && inner.value() != k.value())
+  if (differ(inner, k))
     return bad_input(
         c, 0,
         "inner size " + std::to_string(k.value()) + ", as the weight " + to_string(w) + " has");
@@ -53,8 +53,7 @@ Status check_operands(const graph::Linear& op, const InferContext& c, const Shap
   if (c.has(3)) {
     const Shape& r = c.shape(3);
     bool fits = r.rank() == y.rank();
-    for (int a = 0; fits && a < r.rank(); ++a)
-      fits = !r[a].known() || !y[a].known() || r[a].value() == y[a].value();
+    for (int a = 0; fits && a < r.rank(); ++a) fits = !differ(r[a], y[a]);
     if (!fits) return bad_input(c, 3, "the shape of the output, " + to_string(y));
   }
   if (c.has(4)) FOLD8_CHECK_OK(expect_dtype(c, 4, {DType::f32}));

@@ -22,7 +22,7 @@ Status infer_op(const graph::MatMul& op, InferContext& c) {
   if (!with_number_type(a, []<class T>() {}) || a == DType::boolean)
     return bad_input(c, 0, "numbers");
   FOLD8_TRY(const MatMulDims d, matmul_dims(op, c.shape(0), c.shape(1)));
-  if (d.k_a.known() && d.k_b.known() && d.k_a.value() != d.k_b.value())
+  if (differ(d.k_a, d.k_b))
     return bad_input(c, 1,
                      "inner size " + std::to_string(d.k_a.value()) + ", as input 0, " +
                          to_string(c.shape(0)) + ", has");

@@ -19,8 +19,7 @@ Status expect_heads(const InferContext& c, std::size_t i, const Heads& heads) {
       return bad_input(c, i, "[batch, tokens, " + std::to_string(least) + " or more]");
     return ok_status();
   }
-  if (x.rank() != 4 || !may_be_equal(x[1], Dim(heads.heads)) ||
-      !may_be_equal(x[3], Dim(heads.depth)))
+  if (x.rank() != 4 || differ(x[1], Dim(heads.heads)) || differ(x[3], Dim(heads.depth)))
     return bad_input(c, i,
                      "[batch, " + std::to_string(heads.heads) + ", tokens, " +
                          std::to_string(heads.depth) + "]");
@@ -59,13 +58,12 @@ Status infer_op(const graph::Rotary& op, InferContext& c) {
   for (std::size_t i : {1, 2}) {
     FOLD8_CHECK_OK(expect_dtype(c, i, {DType::f32}));
     const auto t = table_of(c.shape(i));
-    const bool fits =
-        t && may_be_equal(t->tokens, heads_of(op).tokens(x)) &&
-        (may_be_equal(t->width, Dim(op.dims)) || may_be_equal(t->width, Dim(op.dims / 2))) &&
-        (may_be_equal(t->batch, Dim(1)) || may_be_equal(t->batch, x[0]));
+    const bool fits = t && !differ(t->tokens, heads_of(op).tokens(x)) &&
+                      (!differ(t->width, Dim(op.dims)) || !differ(t->width, Dim(op.dims / 2))) &&
+                      (!differ(t->batch, Dim(1)) || !differ(t->batch, x[0]));
     if (!fits)
       return bad_input(c, i, "a row of " + std::to_string(op.dims) + " or half as many per token");
-    if (i == 2 && !may_be_equal(t->width, table_of(c.shape(1))->width))
+    if (i == 2 && differ(t->width, table_of(c.shape(1))->width))
       return bad_input(c, i, "rows as long as those of input 1, " + to_string(c.shape(1)));
   }
   c.set(0, DType::f32, x);

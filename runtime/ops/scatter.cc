@@ -85,8 +85,7 @@ Status infer_op(const graph::ScatterElements& op, InferContext& c) {
   if (c.shape(2).rank() != c.shape(1).rank()) return bad_input(c, 2, "the shape of input 1");
   for (int a = 0; a < c.shape(1).rank(); ++a) {
     const Dim x = c.shape(0)[a], i = c.shape(1)[a], u = c.shape(2)[a];
-    if (i.known() && u.known() && i.value() != u.value())
-      return bad_input(c, 2, "the shape of input 1, " + to_string(c.shape(1)));
+    if (differ(i, u)) return bad_input(c, 2, "the shape of input 1, " + to_string(c.shape(1)));
     if (a != axis && x.known() && i.known() && i.value() > x.value())
       return bad_input(c, 1,
                        "at most " + std::to_string(x.value()) + " along axis " + std::to_string(a));
@@ -136,7 +135,7 @@ Status infer_op(const graph::ScatterND&, InferContext& c) {
   for (int a = 0; a < rank; ++a) {
     const Dim want = a < i.rank() - 1 ? i[a] : x[a - (i.rank() - 1) + static_cast<int>(depth)];
     const Dim have = c.shape(2)[a];
-    if (want.known() && have.known() && want.value() != have.value())
+    if (differ(want, have))
       return bad_input(c, 2,
                        "extent " + std::to_string(want.value()) + " at axis " + std::to_string(a));
   }

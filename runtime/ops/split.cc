@@ -36,7 +36,7 @@ Result<Dims> part_sizes(const graph::Split& op, const InferContext& c, Dim whole
       return invalid_model("split size " + std::to_string(d.value()) + " is negative");
     sum = sum + d;
   }
-  if (sum.known() && whole.known() && sum.value() != whole.value())
+  if (differ(sum, whole))
     return invalid_model("split sizes add up to " + std::to_string(sum.value()) +
                          ", the axis has extent " + std::to_string(whole.value()));
   return sizes;
