@@ -18,7 +18,8 @@ target_compile_options(fold8_flags INTERFACE
   -Wno-missing-field-initializers   # attribute structs are initialized by their defaults
   $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>   # g++ 12 warns falsely on std::string + (its bug 105651)
   -ffp-contract=off              # the numeric contract: an FMA only where the source says fma
-  -fno-math-errno)
+  -fno-math-errno
+  -ffunction-sections -fdata-sections)   # so that --gc-sections leaves out of the library what its interface cannot reach
 if(FOLD8_WERROR)
   target_compile_options(fold8_flags INTERFACE -Werror)
 endif()
