@@ -108,8 +108,9 @@ class Comparer {
       layer.error.node = node.name;
       layer.error.op = graph::display_name(node.op);
       layer.error.inside = node.inside;
+      const auto* attention = std::get_if<graph::Attention>(&node.op);
       layer.error.int8 =
-          is_quantizable(g.type(out).dtype) ||
+          is_quantizable(g.type(out).dtype) || (attention && attention->int8) ||
           (node.inputs[0] != kNoValue && is_quantizable(g.type(node.inputs[0]).dtype));
       auto alone = SingleLayer::cut(g, n, producers, known, options_.threads);
       if (alone.ok()) {

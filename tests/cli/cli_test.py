@@ -86,7 +86,7 @@ def usage(t):
     t.checks.expect(status == 0 and all(w in text for w in ('fold8 ', 'targets: ', 'reference', 'libraries: ')), '--version')
     t.refuses('unknown command', ['no-such-command'], USAGE)
     t.refuses('no command', [], USAGE, ['convert'])
-    for option, value in (('--method', 'magic'), ('--activations', 'magic'), ('--streams', 'magic'), ('--weights', 'magic'), ('--percentile', '7')):
+    for option, value in (('--method', 'magic'), ('--activations', 'magic'), ('--streams', 'magic'), ('--weights', 'magic'), ('--percentile', '7'), ('--percentile', 'nan'), ('--mean', 'inf')):
         t.refuses(f'{option} {value}', t.convert(CNN, *QUICK, option, value), USAGE, [option])
     t.refuses('bench --shape of nothing', ['bench', CNN, '--shape', 'image=axb'], USAGE, ['shape'])
     t.refuses('unknown target', ['run', CNN, '--input', DATA / 'digits_eval.npz'], USAGE, ['FOLD8_TARGET', 'sse9', 'avx2', 'reference'], target='sse9')
@@ -348,6 +348,8 @@ def results(t, good):
     t.checks.expect(status == USAGE or status == 0 and 'warning' in text.lower() and 'matches_nothing' in text, f'--keep-float that matches nothing is said: {status}')
     status, text = t.fold8.start(*t.convert(CNN, '--calib', 'random'))
     t.checks.expect(status == 0 and re.search(r'warning.*random', text) is not None, 'calibration on random numbers is said')
+    status, text = t.fold8.start(*t.convert(CNN, *QUICK, '--float'))
+    t.checks.expect(status == 0 and re.search(r'warning.*--calib is not read', text) is not None, '--float with --calib is said')
 
 
 def main():

@@ -145,7 +145,9 @@ Result<int> convert_model(const Args& args) {
     FOLD8_CHECK_OK(data::add_preprocess(imported.graph, p));
   }
   OpenedData samples;
-  if (args.data.given()) {
+  if (args.float_only && args.data.given()) {
+    say_warning("--float rounds nothing: the data of --calib is not read");
+  } else if (args.data.given()) {
     FOLD8_TRY(samples, open_data(args.data, imported.graph));
     if (args.data.random())
       say_warning(

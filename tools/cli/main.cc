@@ -1,6 +1,8 @@
 // fold8: one binary, one file per sub-command. Talks on stderr, leaves data on stdout.
 #include <fmt/format.h>
 
+#include <cmath>
+#include <cstdlib>
 #include <iostream>
 #include <new>
 #include <system_error>
@@ -36,6 +38,17 @@ int report_error(const std::string& command, const Error& e) {
   return exit_status(e.code);
 }
 
+// NaN passes every comparison with a bound: no option of any command takes it, nor an infinity.
+Status check_finite(const CLI::App& command) {
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->get_type_name().rfind("FLOAT", 0) != 0) continue;
+    for (const std::string& text : option->results())
+      if (!std::isfinite(std::strtod(text.c_str(), nullptr)))
+        return invalid_argument(option->get_name() + " " + text + ": expected a finite number");
+  }
+  return ok_status();
+}
+
 int run(int argc, char** argv) {
   CLI::App app{"fold8: INT8 inference for x86-64 CPUs: convert, run, report, bench"};
   app.require_subcommand(0, 1);
@@ -66,6 +79,8 @@ int run(int argc, char** argv) {
   for (const Entry& entry : entries) {
     if (!entry.app->parsed()) continue;
     const std::string name = entry.app->get_name();
+    if (const Status finite = check_finite(*entry.app); !finite.ok())
+      return report_error(name, finite.error());
     try {
       const auto result = entry.run();
       return result.ok() ? *result : report_error(name, result.error());

@@ -3,6 +3,7 @@
 
 #include "runtime/exec/model.h"
 #include "runtime/graph/verify.h"
+#include "tools/onnx/half_network.h"
 #include "tools/onnx/model_file.h"
 #include "tools/onnx/node_order.h"
 #include "tools/onnx/onnx.h"
@@ -39,6 +40,7 @@ class Importer {
 
   Builder b_;
   std::vector<Unsupported> unsupported_;
+  bool half_as_float_ = false;
 };
 
 Status Importer::run(onnx::ModelProto& model) {
@@ -47,6 +49,13 @@ Status Importer::run(onnx::ModelProto& model) {
   if (g.sparse_initializer_size() > 0)
     return fold8::unsupported("tensor '" + g.sparse_initializer(0).values().name() +
                               "': sparse initializers are not supported");
+  half_as_float_ = computes_in_half(g);
+  if (half_as_float_) {
+    compute_in_float(g);
+    b_.notes.push_back({"",
+                        "the network is in 16-bit floats; it is computed in float32, inputs and "
+                        "outputs keep their types"});
+  }
   FOLD8_TRY(const NodeOrder order, order_nodes(g));
   read_metadata(model);
   read_names(g);
@@ -105,6 +114,7 @@ Status Importer::add_initializers(onnx::GraphProto& g) {
   for (auto& t : *g.mutable_initializer()) {
     FOLD8_TRY(ConstantData data, read_tensor(t, t.name(), b_.folder));
     std::string().swap(*t.mutable_raw_data());  // two copies of the weights are one too many
+    if (half_as_float_) data = widened(std::move(data));
     b_.bind(t.name(), b_.add_constant(t.name(), std::move(data)));
   }
   return ok_status();

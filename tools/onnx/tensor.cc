@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tools/onnx/external_data.h"
+#include "tools/onnx/half.h"
 
 namespace fold8::onnx_io {
 namespace {
@@ -226,6 +227,17 @@ Result<ConstantData> read_tensor(const onnx::TensorProto& t, const std::string& 
       if (buffer->data()[i] != std::byte{0}) buffer->mutable_data()[i] = std::byte{1};
   out.data = std::move(buffer);
   return out;
+}
+
+ConstantData widened(ConstantData data) {
+  if (data.dtype != DType::f16 && data.dtype != DType::bf16) return data;
+  const auto count = static_cast<std::size_t>(data.shape.count());
+  auto wide = Buffer::allocate(count * sizeof(float));
+  const auto* from = reinterpret_cast<const std::uint16_t*>(data.data->data());
+  auto* to = reinterpret_cast<float*>(wide->mutable_data());
+  for (std::size_t i = 0; i < count; ++i)
+    to[i] = data.dtype == DType::f16 ? half_to_float(from[i]) : bfloat_to_float(from[i]);
+  return {DType::f32, data.shape, std::move(wide)};
 }
 
 }  // namespace fold8::onnx_io

@@ -31,4 +31,7 @@ std::int32_t dtype_to_onnx(DType dtype);
 Result<ConstantData> read_tensor(const onnx::TensorProto& tensor, const std::string& name,
                                  const std::string& folder);
 
+// f16 and bf16 as f32, exactly; other types as they are.
+ConstantData widened(ConstantData data);
+
 }  // namespace fold8::onnx_io
