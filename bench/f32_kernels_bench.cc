@@ -253,6 +253,12 @@ void add_all() {
   add_conv("depthwise_3x3_112", 32, 32, 112, 3, 1, 32);
   add_conv("depthwise_3x3_s2_56", 144, 144, 56, 3, 2, 144);
   add_conv("depthwise_5x5_14", 480, 480, 14, 5, 1, 480);
+  add_conv("depthwise_3x3_s2_112", 96, 96, 112, 3, 2, 96);
+  add_conv("depthwise_3x3_14", 384, 384, 14, 3, 1, 384);
+  add_conv("depthwise_3x3_7", 960, 960, 7, 3, 1, 960);
+  add_conv("depthwise_5x5_s2_28", 72, 72, 28, 5, 2, 72);
+  add_conv("depthwise_3x3_40", 24, 24, 40, 3, 1, 24);
+  add_conv("depthwise_7x7_14", 384, 384, 14, 7, 1, 384);
   for (bool plain : {false, true}) add_pools(64, 112, 3, 2, plain);
   for (bool plain : {false, true}) add_resize(64, 28, 56, plain);
   add_transpose("nchw_to_nhwc_f32_64x56", {1, 64, 3136}, {0, 2, 1}, 4);

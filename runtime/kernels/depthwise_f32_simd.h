@@ -10,7 +10,7 @@ namespace fold8::kernels::simd {
 inline constexpr std::size_t kDepthwisePixels = 8;      // outputs of a line at once, at most
 inline constexpr std::size_t kDepthwiseChannels = 256;  // channels before the epilogue runs
 
-// Outputs 0 .. U-1 of a line, channels 0 .. cols-1; all distances in floats.
+// Outputs 0 .. U-1 of a line, channels `channel` .. cols-1; all distances in floats.
 struct DepthwiseTile {
   const float* x =
       nullptr;  // first tap of output 0; KW > 0: pixel 0 of the input line under the first tap
@@ -21,25 +21,21 @@ struct DepthwiseTile {
   const float* w = nullptr;   // first tap
   std::size_t w_tap[3] = {};
   std::int64_t taps[3] = {};
-  std::size_t cols = 0, count = 1;  // channels; such tiles along the line (KW > 0 only)
+  std::size_t channel = 0, cols = 0;
+  std::size_t live = 0;             // outputs that exist: U, or fewer of 4 if not kInside
+  std::size_t count = 1;            // such tiles along the line (KW > 0 only)
   float* acc = nullptr;             // [U][kDepthwiseChannels]
   const StoreF32* store = nullptr;  // finish in registers instead
 };
 
 // KW, S: taps along the line and stride where they are known (dilation 1): neighbours share loads,
 // and pixels outside the line are left out unless all are inside. KW = 0: any, with all taps
-// inside. kWhole: a whole vector of channels, else `left` of them.
-template <class Arch, int U, int KW, int S, bool kInside, bool kWhole>
+// inside.
+template <class Arch, int U, int KW, int S, bool kInside, class Columns>
 [[gnu::always_inline]] inline void depthwise_line(const DepthwiseTile& t, const float* x,
-                                                  const float* w, std::size_t left,
+                                                  const float* w, const Columns& columns,
                                                   typename Arch::f32 (&acc)[U][1]) {
   using batch = typename Arch::f32;
-  const auto load = [left](const float* p) __attribute__((always_inline)) {
-    if constexpr (kWhole)
-      return batch::load_unaligned(p);
-    else
-      return VectorIo<batch>::load(p, left);
-  };
   if constexpr (KW > 0) {
     batch wv[KW];
 #pragma GCC unroll 8
@@ -56,7 +52,7 @@ template <class Arch, int U, int KW, int S, bool kInside, bool kWhole>
       if (!kInside &&
           static_cast<std::uint64_t>(t.first + i) >= static_cast<std::uint64_t>(t.width))
         continue;
-      const batch xv = load(x + static_cast<std::size_t>(i % 3) * pixel);
+      const batch xv = columns.load(x + static_cast<std::size_t>(i % 3) * pixel);
 #pragma GCC unroll 8
       for (int k = 0; k < KW; ++k)
         if (i >= k && (i - k) % S == 0 && (i - k) / S < U)
@@ -67,16 +63,17 @@ template <class Arch, int U, int KW, int S, bool kInside, bool kWhole>
       const batch wv = batch::load_unaligned(w);
 #pragma GCC unroll 8
       for (int u = 0; u < U; ++u)
-        acc[u][0] =
-            Lanes<batch>::fma(load(x + static_cast<std::size_t>(u) * t.x_output), wv, acc[u][0]);
+        acc[u][0] = Lanes<batch>::fma(columns.load(x + static_cast<std::size_t>(u) * t.x_output),
+                                      wv, acc[u][0]);
     }
   }
 }
 
-template <class Arch, int U, int KW, int S, bool kInside, bool kWhole>
+template <class Arch, int U, int KW, int S, bool kInside, class Columns>
 [[gnu::always_inline]] inline void depthwise_channels(const DepthwiseTile& t, const StoreF32& store,
-                                                      std::size_t c, std::size_t left) {
+                                                      std::size_t c) {
   using batch = typename Arch::f32;
+  const Columns columns(t.cols - c);
   batch acc[U][1];
 #pragma GCC unroll 8
   for (int u = 0; u < U; ++u) acc[u][0] = batch(0.0f);
@@ -84,54 +81,87 @@ template <class Arch, int U, int KW, int S, bool kInside, bool kWhole>
     const float* x = t.x + c + static_cast<std::size_t>(d) * t.x_tap[0];
     const float* w = t.w + c + static_cast<std::size_t>(d) * t.w_tap[0];
     for (std::int64_t h = 0; h < t.taps[1]; ++h, x += t.x_tap[1], w += t.w_tap[1])
-      depthwise_line<Arch, U, KW, S, kInside, kWhole>(t, x, w, left, acc);
+      depthwise_line<Arch, U, KW, S, kInside>(t, x, w, columns, acc);
   }
-  if (t.store) return store_columns_f32<Arch, U, 1, kWhole>(store, acc, c);
+  if (t.store)
+    return store_registers_f32 < Arch, U, 1, Columns,
+           kInside || (U > 4) > (store, acc, c, static_cast<int>(t.live));
 #pragma GCC unroll 8
   for (int u = 0; u < U; ++u)
     acc[u][0].store_aligned(t.acc + static_cast<std::size_t>(u) * kDepthwiseChannels + c);
 }
 
-template <class Arch, int U, int KW, int S, bool kInside>
-void depthwise_tile(const DepthwiseTile& tile) {
+template <class Arch, int U, int KW, int S, bool kInside, class Columns>
+[[gnu::noinline]] void depthwise_tile(const DepthwiseTile& tile) {
   constexpr std::size_t kWidth = Arch::f32::size;
   DepthwiseTile t = tile;  // copies, which stores to y cannot touch
   StoreF32 store = t.store ? *t.store : StoreF32{};
   for (std::size_t i = 0; i < tile.count; ++i) {
-    std::size_t c = 0;
-    for (; c + kWidth <= t.cols; c += kWidth)
-      depthwise_channels<Arch, U, KW, S, kInside, true>(t, store, c, kWidth);
-    if (c < t.cols) depthwise_channels<Arch, U, KW, S, kInside, false>(t, store, c, t.cols - c);
+    for (std::size_t c = t.channel; c < t.cols; c += kWidth)
+      depthwise_channels<Arch, U, KW, S, kInside, Columns>(t, store, c);
     t.first += U * S;
     store.m += U;
   }
 }
 
-template <class Arch, int KW, int S, bool kInside>
-void depthwise_outputs(const DepthwiseTile& t, std::int64_t pixels) {
-  if (pixels == 8) return depthwise_tile<Arch, 8, KW, S, kInside>(t);
-  if (pixels == 7) return depthwise_tile<Arch, 7, KW, S, kInside>(t);
-  if (pixels == 4) return depthwise_tile<Arch, 4, KW, S, kInside>(t);
-  if (pixels == 2) return depthwise_tile<Arch, 2, KW, S, kInside>(t);
-  return depthwise_tile<Arch, 1, KW, S, kInside>(t);
+// t.live: 8, 7, or up to 4, where what is computed beyond it is dropped (KW = 0: 8, 4 or 1).
+template <class Arch, int KW, int S, class Columns>
+void depthwise_outputs(const DepthwiseTile& t) {
+  if constexpr (KW == 0) {
+    if (t.live == 8) return depthwise_tile<Arch, 8, 0, S, true, Columns>(t);
+    if (t.live == 4) return depthwise_tile<Arch, 4, 0, S, true, Columns>(t);
+    return depthwise_tile<Arch, 1, 0, S, true, Columns>(t);
+  } else {
+    if (t.live == 8 && t.first >= 0 && t.first + 7 * S + KW <= t.width)
+      return depthwise_tile<Arch, 8, KW, S, true, Columns>(t);
+    if (t.live == 8) return depthwise_tile<Arch, 8, KW, S, false, Columns>(t);
+    if (t.live == 7) return depthwise_tile<Arch, 7, KW, S, false, Columns>(t);
+    return depthwise_tile<Arch, 4, KW, S, false, Columns>(t);
+  }
+}
+
+// Channels that fill no register, where masks are not free: few outputs at a time.
+template <class Arch, int KW, int S>
+[[gnu::noinline]] void depthwise_rest(DepthwiseTile t) {
+  constexpr std::size_t kAtOnce = KW == 0 ? 1 : 4;
+  const std::size_t all = t.live * t.count;
+  StoreF32 store = t.store ? *t.store : StoreF32{};
+  if (t.store) t.store = &store;
+  t.count = 1;
+  for (std::size_t i = 0; i < all; i += kAtOnce) {
+    t.live = all - i < kAtOnce ? all - i : kAtOnce;
+    depthwise_tile<Arch, kAtOnce, KW, S, KW == 0, SomeLanes<typename Arch::f32>>(t);
+    t.first += static_cast<std::int64_t>(kAtOnce) * S;
+    if (KW == 0) t.x += t.x_output;
+    t.acc += kAtOnce * kDepthwiseChannels;
+    store.m += kAtOnce;
+  }
 }
 
 template <class Arch, int KW, int S>
-void depthwise_pixels(const DepthwiseTile& t, std::int64_t pixels) {
-  if (KW == 0 || (t.first >= 0 && t.first + (pixels - 1) * S + KW <= t.width))
-    return depthwise_outputs<Arch, KW, S, true>(t, pixels);
-  if constexpr (KW > 0) depthwise_outputs<Arch, KW, S, false>(t, pixels);
+void depthwise_pixels(const DepthwiseTile& all) {
+  if constexpr (Width512<Arch>) {
+    depthwise_outputs<Arch, KW, S, SomeLanes<typename Arch::f32>>(all);
+  } else if (all.cols % Arch::f32::size == 0) {
+    depthwise_outputs<Arch, KW, S, AllLanes<typename Arch::f32>>(all);
+  } else {
+    DepthwiseTile t = all;
+    t.cols = all.cols / Arch::f32::size * Arch::f32::size;
+    if (t.cols > 0) depthwise_outputs<Arch, KW, S, AllLanes<typename Arch::f32>>(t);
+    t.channel = t.cols;
+    t.cols = all.cols;
+    depthwise_rest<Arch, KW, S>(t);
+  }
 }
 
-// How many of `left` outputs to take: a size depthwise_pixels has, 14 = 7 + 7.
-template <class Arch>
+// How many of `left` outputs to take: a number depthwise_outputs knows; 14 = 7 + 7.
 inline std::int64_t depthwise_step(std::int64_t left) {
   if (left == 7 || left == 14) return 7;
-  return left >= 8 ? 8 : left >= 4 ? 4 : left >= 2 ? 2 : 1;
+  return left >= 8 ? 8 : left > 4 ? 4 : left;
 }
 
 template <class Arch>
-using depthwise_pixels_fn = void(const DepthwiseTile& t, std::int64_t pixels);
+using depthwise_pixels_fn = void(const DepthwiseTile& t);
 
 // The body for kernels it knows, or null.
 template <class Arch>
@@ -197,19 +227,14 @@ class DepthwiseLine {
       t_.x = x_ + c;
       t_.w = w_ + c;
       if (known_) {
-        pixels = depthwise_step<Arch>(end - o);
+        pixels = depthwise_step(end - o);
         t_.count = tiles_alike(pixels, end - o);
         outputs(c, o, pixels, known_);
         pixels *= static_cast<std::int64_t>(t_.count);
         continue;
       }
       const Span k = inside<Arch>(t_.first, s_.kernel[2], s_.dilation[2], s_.in[2]);
-      pixels = 1;  // doubled while all its windows are whole along the line
-      while (k.size() == s_.kernel[2] && pixels < static_cast<std::int64_t>(kDepthwisePixels) &&
-             o + 2 * pixels <= end &&
-             t_.first + (2 * pixels - 1) * s_.stride[2] + (s_.kernel[2] - 1) * s_.dilation[2] <
-                 s_.in[2])
-        pixels *= 2;
+      pixels = k.size() == s_.kernel[2] ? whole_outputs(end - o) : 1;
       t_.taps[2] = empty_ ? 0 : k.size();
       if (t_.taps[2] > 0)
         t_.x += static_cast<std::size_t>(t_.first + k.begin * s_.dilation[2]) * args_.x_stride;
@@ -218,11 +243,20 @@ class DepthwiseLine {
     }
   }
 
+  // How many of `left` outputs to take whose windows are whole along the line, for the first one's
+  // is: 8, 4 or 1.
+  std::int64_t whole_outputs(std::int64_t left) const {
+    const std::int64_t reach = (s_.kernel[2] - 1) * s_.dilation[2];
+    for (std::int64_t n : {8, 4})
+      if (n <= left && t_.first + (n - 1) * s_.stride[2] + reach < s_.in[2]) return n;
+    return 1;
+  }
+
   // How many tiles of `pixels` outputs, from t_.first on, lie inside and can be done in one go.
   std::size_t tiles_alike(std::int64_t pixels, std::int64_t left) const {
     const std::int64_t step = pixels * s_.stride[2],
                        reach = (pixels - 1) * s_.stride[2] + s_.kernel[2];
-    if (!t_.store || t_.first < 0 || t_.first + reach > t_.width) return 1;
+    if (!t_.store || pixels < 8 || t_.first < 0 || t_.first + reach > t_.width) return 1;
     const std::int64_t fit = (t_.width - reach - t_.first) / step + 1, most = left / pixels;
     return static_cast<std::size_t>(fit < most ? fit : most);
   }
@@ -230,7 +264,8 @@ class DepthwiseLine {
   void outputs(std::size_t c, std::int64_t o, std::int64_t pixels,
                depthwise_pixels_fn<Arch>* body) {
     store_.m = static_cast<std::size_t>(line_ * s_.out[2] + o);
-    body(t_, pixels);
+    t_.live = static_cast<std::size_t>(pixels);
+    body(t_);
     if (t_.store) return;
     finish_f32<Arch>(args_.epilogue, {store_.m, nullptr, static_cast<std::size_t>(pixels), c,
                                       t_.cols, acc_, kDepthwiseChannels});

@@ -39,11 +39,11 @@ template <int R, int kCols, class F>
 
 // c: R rows of kCols vectors, from column n0 of the store on, whose activation is none, clip or
 // hard_swish and whose rows are not listed. One branch per kind of operation, none per vector.
-// Columns: what counts of them.
-template <class Arch, int R, int kCols, class Columns>
+// Columns: what counts of them. Rows from `live` on do not exist unless kAllRows.
+template <class Arch, int R, int kCols, class Columns, bool kAllRows = true>
 [[gnu::always_inline]] inline void store_registers_f32(const StoreF32& s,
                                                        typename Arch::f32 (&c)[R][kCols],
-                                                       std::size_t n0) {
+                                                       std::size_t n0, int live = R) {
   using batch = typename Arch::f32;
   const auto at = [n0](int j) __attribute__((always_inline)) {
     return n0 + static_cast<std::size_t>(j) * batch::size;
@@ -66,10 +66,12 @@ template <class Arch, int R, int kCols, class Columns>
     const float* row = s.residual + s.m * s.residual_stride;
     const std::size_t step = s.m_step * s.residual_stride;
 #pragma GCC unroll 16
-    for (int r = 0; r < R; ++r, next(row, step))
+    for (int r = 0; r < R; ++r, next(row, step)) {
+      if (!kAllRows && r >= live) break;
 #pragma GCC unroll 16
       for (int j = 0; j < kCols; ++j)
         c[r][j] = Lanes<batch>::fma(columns[j].load(row + at(j)), batch(s.residual_scale), c[r][j]);
+    }
   }
   if (s.activation == Activation::clip)
     each_register<R, kCols>([&](int r, int j) __attribute__((always_inline)) {
@@ -82,9 +84,11 @@ template <class Arch, int R, int kCols, class Columns>
   float* row = s.y + s.m * s.y_stride;
   const std::size_t step = s.m_step * s.y_stride;
 #pragma GCC unroll 16
-  for (int r = 0; r < R; ++r, next(row, step))
+  for (int r = 0; r < R; ++r, next(row, step)) {
+    if (!kAllRows && r >= live) break;
 #pragma GCC unroll 16
     for (int j = 0; j < kCols; ++j) columns[j].store(row + at(j), c[r][j]);
+  }
 }
 
 template <class Arch, int R, int kCols, bool kFull>
