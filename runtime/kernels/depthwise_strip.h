@@ -69,6 +69,36 @@ struct StripGroup {
   std::size_t sample, channel, width;
 };
 
+// Neighbouring outputs of a line that are computed together, at most: where their inputs lie from
+// the first's, and how far it is from result i to i + 1, in bytes.
+inline constexpr int kStripPixels = 4;
+template <int N>
+struct StripOutputs {
+  static constexpr int kPixels = N;
+  std::size_t input_step, output_step;
+  std::size_t input(int i) const { return static_cast<std::size_t>(i) * input_step; }
+  std::size_t step(int) const { return output_step; }
+  std::size_t count() const { return N; }
+};
+// Of which only some may exist: the others repeat the last one.
+class StripSomeOutputs {
+ public:
+  static constexpr int kPixels = kStripPixels;
+  StripSomeOutputs(std::size_t input_step, std::size_t output_step) {
+    for (std::size_t i = 0; i < kPixels; ++i) input_[i] = i * input_step, step_[i] = output_step;
+  }
+  void end_after(std::size_t count) {
+    count_ = count;
+    for (std::size_t i = count; i < kPixels; ++i) input_[i] = input_[count - 1], step_[i - 1] = 0;
+  }
+  std::size_t input(int i) const { return input_[i]; }
+  std::size_t step(int i) const { return step_[i]; }
+  std::size_t count() const { return count_; }
+
+ private:
+  std::size_t input_[kPixels], step_[kPixels], count_ = kPixels;
+};
+
 // `count` lines of outputs from line y of a sample on, and pieces [first, end): those that are not
 // all padding.
 struct StripBand {

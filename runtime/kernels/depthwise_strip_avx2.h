@@ -166,21 +166,23 @@ struct StripAvx2 {
     using Cursor = std::uint8_t*;
     Cursor cursor(std::size_t m) const { return y + m * y_stride; }
     Cursor next(Cursor at, std::size_t pixels) const { return at + pixels * y_stride; }
-    template <bool kSwish, int kPixels>
-    [[gnu::always_inline]] void finish(Cursor to, const __m256i (&acc)[kPixels]) const {
+    std::size_t step() const { return y_stride; }
+    template <bool kSwish, class Outputs>
+    [[gnu::always_inline]] void finish(Cursor to, const __m256i (&acc)[Outputs::kPixels],
+                                       const Outputs& outputs) const {
+      constexpr int kPixels = Outputs::kPixels;
       __m256i q[4];
       if constexpr (kSwish)
         swished<kPixels>(acc, q);
       else
         clipped<kPixels>(acc, q);
-#pragma GCC unroll 4
-      for (int i = kPixels; i < 4; ++i) q[i] = q[kPixels - 1];
+      if constexpr (kPixels == 3) q[3] = q[2];
       const auto words = [&](int i) __attribute__((always_inline)) {
         if constexpr (kSwish)  // pixels i and i + 1 in turns
           return _mm256_blend_epi16(_mm256_srli_epi32(q[i], 16), q[i + 1], 0xaa);
         return _mm256_adds_epi16(_mm256_packs_epi32(q[i], q[i + 1]), zero_point);
       };
-      const __m256i low = words(0), high = kPixels <= 2 ? low : words(2);
+      const __m256i low = words(0), high = words(2);
       // Pixels 0 1 2 3, channels 0..3 in the low half and 4..7 in the high one.
       __m256i bytes = _mm256_packus_epi16(low, high);
       if constexpr (kSwish)
@@ -190,22 +192,22 @@ struct StripAvx2 {
       else
         bytes = _mm256_min_epu8(_mm256_max_epu8(bytes, lo), hi);
       bytes = _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
-      if (width < 8) return narrow<kPixels>(to, bytes);
+      if (width < 8) return narrow(to, bytes, outputs);
       const __m128d pair[2] = {_mm_castsi128_pd(_mm256_castsi256_si128(bytes)),
                                _mm_castsi128_pd(_mm256_extracti128_si256(bytes, 1))};
 #pragma GCC unroll 4
-      for (int i = 0; i < kPixels; ++i, to += y_stride) {
+      for (int i = 0; i < kPixels; to += outputs.step(i++)) {
         if (i % 2 == 0)
           _mm_storel_pd(reinterpret_cast<double*>(to), pair[i / 2]);
         else
           _mm_storeh_pd(reinterpret_cast<double*>(to), pair[i / 2]);
       }
     }
-    template <int kPixels>
-    [[gnu::noinline]] void narrow(Cursor to, __m256i bytes) const {
+    template <class Outputs>
+    [[gnu::noinline]] void narrow(Cursor to, __m256i bytes, const Outputs& outputs) const {
       alignas(32) std::uint8_t codes[32];
       _mm256_store_si256(reinterpret_cast<__m256i*>(codes), bytes);
-      for (int i = 0; i < kPixels; ++i, to += y_stride)
+      for (int i = 0; i < Outputs::kPixels; to += outputs.step(i++))
         for (std::size_t c = 0; c < width; ++c) to[c] = codes[static_cast<std::size_t>(8 * i) + c];
     }
   };

@@ -41,7 +41,6 @@ namespace strip_detail {
 template <class Arch>
 struct Sums {
   using Engine = typename StripEngineOf<Arch>::type;
-  static constexpr bool kTwice = false;  // a residual may lie where the result goes
   const Epilogue& e;
   std::size_t channel, width;
   float row_scale[4];
@@ -53,13 +52,17 @@ struct Sums {
   using Cursor = std::size_t;  // an output row
   Cursor cursor(std::size_t m) const { return m; }
   Cursor next(Cursor m, std::size_t pixels) const { return m + pixels; }
-  template <bool, int kPixels>
-  void finish(Cursor m, const typename Engine::Vector (&acc)[kPixels]) const {
-    alignas(64) std::int32_t sums[kPixels][Engine::kLanes];
-    for (int i = 0; i < kPixels; ++i) Engine::store(sums[i], acc[i]);
+  std::size_t step() const { return 1; }
+  static constexpr bool kTwice = false;  // a residual may lie where the result goes
+  template <bool, class Outputs>
+  void finish(Cursor m, const typename Engine::Vector (&acc)[Outputs::kPixels],
+              const Outputs& outputs) const {
+    alignas(64) std::int32_t sums[Outputs::kPixels][Engine::kLanes];
+    for (int i = 0; i < Outputs::kPixels; ++i) Engine::store(sums[i], acc[i]);
     Epilogue at = epilogue_at(e, m, 0);
     if (e.row_scale) at.row_scale = row_scale;
-    epilogue_rows<Arch, std::int32_t>(at, 0, channel, {sums[0], Engine::kLanes, kPixels, width});
+    epilogue_rows<Arch, std::int32_t>(at, 0, channel,
+                                      {sums[0], Engine::kLanes, outputs.count(), width});
   }
 };
 
@@ -92,19 +95,22 @@ struct StripWeights {
   }
 };
 
-// kPixels neighbouring outputs of kLines lines. kTaps, kPieces: of the group, or 0.
-template <class Engine, int kTaps, int kPieces, int kLines, bool kSwish, int kPixels, class Finish>
+// Neighbouring outputs of kLines lines. kTaps, kPieces: of the group, or 0.
+template <class Engine, int kTaps, int kPieces, int kLines, bool kSwish, class Finish,
+          class Outputs>
 [[gnu::always_inline]] inline void turn(const StripGroup& g,
                                         const StripWeights<Engine, kTaps, kPieces, kLines>& w,
                                         const typename Engine::Vector (&init)[kLines],
                                         const Finish& finish, const std::uint8_t* from,
-                                        const typename Finish::Cursor (&to)[kLines]) {
+                                        const typename Finish::Cursor (&to)[kLines],
+                                        const Outputs& outputs) {
+  constexpr int kPixels = Outputs::kPixels;
   typename Engine::Vector acc[kLines][kPixels];
   const std::uint8_t* column[kPixels];
 #pragma GCC unroll 4
   for (int i = 0; i < kPixels; ++i) {
     // Hidden from the compiler: it would work all addresses out beforehand, and spill them.
-    column[i] = from + static_cast<std::size_t>(i) * g.output;
+    column[i] = from + outputs.input(i);
     asm("" : "+r"(column[i]));
 #pragma GCC unroll 2
     for (int l = 0; l < kLines; ++l) acc[l][i] = init[l];
@@ -126,8 +132,12 @@ template <class Engine, int kTaps, int kPieces, int kLines, bool kSwish, int kPi
       }
     }
 #pragma GCC unroll 2
-  for (int l = 0; l < kLines; ++l) finish.template finish<kSwish, kPixels>(to[l], acc[l]);
+  for (int l = 0; l < kLines; ++l) finish.template finish<kSwish>(to[l], acc[l], outputs);
 }
+
+// Kernels that are known have a body without questions, for three outputs or more.
+template <int kTaps, class Finish>
+inline constexpr std::size_t kLeastOutputs = kTaps > 0 && Finish::kTwice ? 3 : 1;
 
 template <class Engine, int kTaps, int kPieces, int kLines, bool kSwish, class Finish>
 [[gnu::noinline]] void one_group(const StripGroup& group, const StripEpilogue& epilogue) {
@@ -141,24 +151,32 @@ template <class Engine, int kTaps, int kPieces, int kLines, bool kSwish, class F
     init[l] = Engine::load(g.init[l]),
     to[l] = finish.cursor(g.m + static_cast<std::size_t>(l) * g.line_rows);
   const std::uint8_t* from = g.entries;
-  // A rest of one or two outputs comes first, with some that are computed once more.
-  const std::size_t rest = g.pixels % 4;
-  const bool twice = Finish::kTwice && g.pixels > 4 && (rest == 1 || rest == 2);
   const auto move = [&](std::size_t pixels) __attribute__((always_inline)) {
     from += pixels * g.output;
 #pragma GCC unroll 2
     for (int l = 0; l < kLines; ++l) to[l] = finish.next(to[l], pixels);
   };
-  std::size_t step = twice ? rest : 4;
-  for (std::size_t turns = g.pixels / 4 + (twice ? 1 : 0); turns > 0; --turns, step = 4) {
-    turn<Engine, kTaps, kPieces, kLines, kSwish, 4>(g, w, init, finish, from, to);
-    move(step);
+  const auto take = [&](const auto& outputs) __attribute__((always_inline)) {
+    turn<Engine, kTaps, kPieces, kLines, kSwish>(g, w, init, finish, from, to, outputs);
+  };
+  if constexpr (kLeastOutputs<kTaps, Finish> == 1) {
+    StripSomeOutputs outputs(g.output, finish.step());
+    for (std::size_t left = g.pixels; left > 0; move(kStripPixels)) {
+      if (left < kStripPixels) outputs.end_after(left);
+      take(outputs);
+      left -= outputs.count();
+    }
+  } else {
+    // A rest of one or two outputs comes first, with some that are computed once more.
+    const std::size_t rest = g.pixels % 4;
+    std::size_t turns = g.pixels / 4, step = 4;
+    if (rest == 1 || rest == 2) ++turns, step = rest;
+    for (; turns > 0; --turns, step = 4) {
+      take(StripOutputs<4>{g.output, finish.step()});
+      move(step);
+    }
+    if (rest == 3) take(StripOutputs<3>{g.output, finish.step()});  // maps of 7 x 7 end so
   }
-  if (twice || rest == 0) return;
-  if (Finish::kTwice && rest == 3)  // maps of 7 x 7 end so
-    return turn<Engine, kTaps, kPieces, kLines, kSwish, 3>(g, w, init, finish, from, to);
-  for (std::size_t left = rest; left > 0; --left, move(1))
-    turn<Engine, kTaps, kPieces, kLines, kSwish, 1>(g, w, init, finish, from, to);
 }
 
 // All groups of a strip.
@@ -177,6 +195,7 @@ void group(const StripGroup& all, const StripEpilogue& epilogue) {
 
 template <class Engine, class Finish, bool kSwish, int kLines>
 void group_of(const StripGroup& g, const StripEpilogue& e) {
+  if (g.pixels < kLeastOutputs<3, Finish>) return group<Engine, 0, 0, kLines, kSwish, Finish>(g, e);
   if (g.taps == 3 && (Engine::kPieces3 == 0 || g.pieces == Engine::kPieces3))
     return group<Engine, 3, Engine::kPieces3, kLines, kSwish, Finish>(g, e);
   if (g.taps == 5) return group<Engine, 5, 0, kLines, kSwish, Finish>(g, e);

@@ -154,34 +154,36 @@ struct StripVnni {
     using Cursor = std::uint8_t*;
     Cursor cursor(std::size_t m) const { return y + m * y_stride; }
     Cursor next(Cursor at, std::size_t pixels) const { return at + pixels * y_stride; }
-    template <bool kSwish, int kPixels>
-    [[gnu::always_inline]] void finish(Cursor to, const __m512i (&acc)[kPixels]) const {
+    std::size_t step() const { return y_stride; }
+    template <bool kSwish, class Outputs>
+    [[gnu::always_inline]] void finish(Cursor to, const __m512i (&acc)[Outputs::kPixels],
+                                       const Outputs& outputs) const {
+      constexpr int kPixels = Outputs::kPixels;
       __m512i q[4];
       if constexpr (kSwish)
         swished<kPixels>(acc, q);
       else
         clipped<kPixels>(acc, q);
-#pragma GCC unroll 4
-      for (int i = kPixels; i < 4; ++i) q[i] = q[kPixels - 1];
+      if constexpr (kPixels == 3) q[3] = q[2];
       const auto words = [&](int i) __attribute__((always_inline)) {
         const __m512i w = _mm512_packs_epi32(q[i], q[i + 1]);
         return kSwish ? w : _mm512_adds_epi16(w, zero_point);
       };
-      const __m512i low = words(0), high = kPixels <= 2 ? low : words(2);
+      const __m512i low = words(0), high = words(2);
       const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
       const __m512i bytes = _mm512_permutexvar_epi32(
           order, _mm512_min_epu8(_mm512_max_epu8(_mm512_packus_epi16(low, high), lo), hi));
-      const auto put = [&](__m128i v) __attribute__((always_inline)) {
+      const auto put = [&](int i, __m128i v) __attribute__((always_inline)) {
         if (whole)
           _mm_storeu_si128(reinterpret_cast<__m128i*>(to), v);
         else
           _mm_mask_storeu_epi8(to, mask, v);
-        to += y_stride;
+        to += outputs.step(i);
       };
-      put(_mm512_castsi512_si128(bytes));
-      if constexpr (kPixels > 1) put(_mm512_extracti32x4_epi32(bytes, 1));
-      if constexpr (kPixels > 2) put(_mm512_extracti32x4_epi32(bytes, 2));
-      if constexpr (kPixels > 3) put(_mm512_extracti32x4_epi32(bytes, 3));
+      put(0, _mm512_castsi512_si128(bytes));
+      put(1, _mm512_extracti32x4_epi32(bytes, 1));
+      put(2, _mm512_extracti32x4_epi32(bytes, 2));
+      if constexpr (kPixels > 3) put(3, _mm512_extracti32x4_epi32(bytes, 3));
     }
   };
 };
