@@ -6,6 +6,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "quant/layers.h"
 #include "quant/plain_f32.h"
 #include "quant/single_layer.h"
 #include "runtime/exec/session.h"
@@ -18,19 +19,6 @@ using graph::kNoValue;
 using graph::Node;
 using graph::NodeId;
 using graph::ValueId;
-
-// Operators whose result is arithmetic worth a line; data movement, shapes and pure rounding are
-// not.
-bool is_layer(const graph::Op& op) {
-  return std::holds_alternative<graph::Linear>(op) || std::holds_alternative<graph::Conv>(op) ||
-         std::holds_alternative<graph::Attention>(op) ||
-         std::holds_alternative<graph::MatMul>(op) || std::holds_alternative<graph::Norm>(op) ||
-         std::holds_alternative<graph::BatchNorm>(op) ||
-         std::holds_alternative<graph::Affine>(op) || std::holds_alternative<graph::Softmax>(op) ||
-         std::holds_alternative<graph::Unary>(op) || std::holds_alternative<graph::Binary>(op) ||
-         std::holds_alternative<graph::Pool>(op) || std::holds_alternative<graph::Reduce>(op) ||
-         std::holds_alternative<graph::Resize>(op);
-}
 
 // The reference's float tensors of one sample, by name. Kept for the tensors somebody asks for
 // only.
@@ -54,7 +42,9 @@ class Comparer {
       : reference_(std::move(reference)), other_(std::move(other)), options_(options) {}
 
   Result<Comparison> run(SampleSource& samples) {
-    FOLD8_CHECK_OK(match_outputs());
+    FOLD8_TRY(pairs_, matching_outputs(reference_->graph(), other_->graph()));
+    meters_.resize(pairs_.size());
+    classes_.resize(pairs_.size());
     if (options_.layers) FOLD8_CHECK_OK(find_layers());
     exec::SessionOptions session_options;
     session_options.threads = options_.threads;
@@ -74,34 +64,16 @@ class Comparer {
     return in_context("tensor '" + tensor + "', sample " + std::to_string(sample_), e);
   }
 
-  // Outputs by name; if no name is shared but the counts agree, by position (another exporter's
-  // names).
-  Status match_outputs() {
-    const Graph &a = reference_->graph(), &b = other_->graph();
-    for (std::size_t i = 0; i < a.outputs.size(); ++i)
-      for (std::size_t j = 0; j < b.outputs.size(); ++j)
-        if (a.value(a.outputs[i]).name == b.value(b.outputs[j]).name) pairs_.push_back({i, j});
-    if (pairs_.empty()) return invalid_model("the two models share no output name");
-    meters_.resize(pairs_.size());
-    classes_.resize(pairs_.size());
-    return ok_status();
-  }
-
   Status find_layers() {
     const Graph& g = other_->graph();
     const std::vector<NodeId> producers = g.producers();
-    const Graph& ref = reference_->graph();
-    for (ValueId v = 0; v < ref.value_count(); ++v)
-      if (ref.type(v).dtype == DType::f32 && !ref.is_constant(v))
-        reference_names_.insert(ref.value(v).name);
+    reference_names_ = float_tensors(reference_->graph());
     const std::function<bool(const std::string&)> known = [this](const std::string& n) {
       return reference_names_.count(n) != 0;
     };
-    for (NodeId n : other_->order()) {
+    for (NodeId n : layers_of(*other_, reference_names_)) {
       const Node& node = g.node(n);
-      if (!is_layer(node.op) || node.outputs.empty() || node.outputs[0] == kNoValue) continue;
       const ValueId out = node.outputs[0];
-      if (!known(g.value(out).name)) continue;
       Layer layer;
       layer.value = out;
       layer.error.name = g.value(out).name;
@@ -112,7 +84,7 @@ class Comparer {
       layer.error.int8 =
           is_quantizable(g.type(out).dtype) || (attention && attention->int8) ||
           (node.inputs[0] != kNoValue && is_quantizable(g.type(node.inputs[0]).dtype));
-      auto alone = SingleLayer::cut(g, n, producers, known, options_.threads);
+      auto alone = SingleLayer::cut(g, n, producers, known, {.threads = options_.threads});
       if (alone.ok()) {
         layer.alone.emplace(std::move(alone).value());
         wanted_.insert(layer.alone->reads().begin(), layer.alone->reads().end());
@@ -180,23 +152,10 @@ class Comparer {
     return ok_status();
   }
 
-  // change(element, its factor), for a value that a pass rescaled: original = stored * factor.
-  template <class F>
-  static void with_rescale(const graph::Value& v, const Shape& shape, std::vector<float>& values,
-                           const F& change) {
-    if (v.rescale.empty() || v.rescale_axis < 0 || v.rescale_axis >= shape.rank()) return;
-    const auto inner = static_cast<std::size_t>(shape.count(v.rescale_axis + 1, shape.rank()));
-    for (std::size_t i = 0; i < values.size(); ++i)
-      change(values[i], v.rescale[i / inner % v.rescale.size()]);
-  }
-  static void undo_rescale(const graph::Value& v, const Shape& shape, std::vector<float>& values) {
-    with_rescale(v, shape, values, [](float& x, float factor) { x *= factor; });
-  }
-
   static void count_codes(Layer& layer, const graph::Value& v, const TensorView& t,
                           std::vector<float> reference) {
     const QuantParams& q = *v.type.quant;
-    with_rescale(v, t.shape, reference, [](float& x, float factor) { x /= factor; });
+    apply_rescale(v, t.shape, reference);
     for (std::uint8_t code : t.as<const std::uint8_t>()) layer.codes[code] = true;
     const double lo = (-0.5 - q.zero_point()) * static_cast<double>(q.scale()),
                  hi = (255.5 - q.zero_point()) * static_cast<double>(q.scale());
@@ -207,22 +166,12 @@ class Comparer {
   Status one_sample(const std::vector<Tensor>& inputs) {
     tensors_.clear();
     const Graph &a = reference_->graph(), &b = other_->graph();
-    std::vector<TensorView> views(inputs.size()), reordered;
+    std::vector<TensorView> views(inputs.size());
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       views[i] = inputs[i].view();
       keep(a, a.inputs[i], views[i]);
     }
-    for (ValueId v : b.inputs) {
-      bool found = false;
-      for (std::size_t i = 0; i < a.inputs.size() && !found; ++i)
-        if (a.value(a.inputs[i]).name == b.value(v).name) {
-          reordered.push_back(views[i]);
-          found = true;
-        }
-      if (!found)
-        return invalid_model("the second model wants input '" + b.value(v).name +
-                             "', which the first has not");
-    }
+    FOLD8_TRY(const std::vector<TensorView> reordered, inputs_for(b, a, views));
     if (const Status s = a_->run(views); !s.ok()) return at_sample(s.error(), "first model");
     if (const Status s = b_->run(reordered); !s.ok()) return at_sample(s.error(), "second model");
     FOLD8_CHECK_OK(compare_outputs());

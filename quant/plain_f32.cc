@@ -1,6 +1,8 @@
 #include "quant/plain_f32.h"
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 
 namespace fold8::quant {
 namespace {
@@ -80,6 +82,69 @@ std::optional<std::vector<float>> plain_f32(const TensorView& view, const Tensor
     default:
       return std::nullopt;
   }
+}
+
+namespace {
+
+template <class T>
+T code(float x, float scale, std::int32_t zero_point) {
+  constexpr auto kLow = static_cast<float>(std::numeric_limits<T>::min()),
+                 kHigh = static_cast<float>(std::numeric_limits<T>::max());
+  const auto z = static_cast<float>(zero_point);
+  const float q = std::clamp(std::rint(x / scale), kLow - z, kHigh - z);
+  return static_cast<T>((q != q ? 0 : q) + z);
+}
+
+template <class T>
+void round_to_codes(std::span<const float> reals, const Shape& shape, const QuantParams& params,
+                    std::span<T> codes) {
+  const bool per_channel = params.granularity() == Granularity::per_channel;
+  const std::size_t inner =
+      per_channel ? static_cast<std::size_t>(shape.count(params.axis() + 1, shape.rank())) : 1;
+  const std::size_t channels = per_channel ? params.scales().size() : 1;
+  for (std::size_t i = 0; i < reals.size(); ++i) {
+    const std::size_t c = per_channel ? i / inner % channels : 0;
+    codes[i] = code<T>(reals[i], params.scales()[c], params.zero_point(c));
+  }
+}
+
+Stored per_token(std::span<const float> reals, const Shape& shape) {
+  Shape rows = shape;
+  if (rows.rank() > 0) rows[rows.rank() - 1] = Dim(1);
+  Stored s{Tensor(DType::u8, shape), Tensor(DType::f32, rows)};
+  const std::size_t length = row_length(shape);
+  const auto codes = s.elements.as<std::uint8_t>();
+  const auto scales = s.row_scales->as<float>();
+  for (std::size_t r = 0; r < reals.size() / length; ++r) {
+    float most = 0;
+    for (std::size_t i = r * length; i < (r + 1) * length; ++i)
+      most = std::max(most, std::fabs(reals[i]));
+    scales[r] = std::max(most / 127, std::numeric_limits<float>::min());  // 2^-126
+    for (std::size_t i = r * length; i < (r + 1) * length; ++i)
+      codes[i] = std::max<std::uint8_t>(1, code<std::uint8_t>(reals[i], scales[r], 128));
+  }
+  return s;
+}
+
+}  // namespace
+
+std::optional<Stored> stored(std::span<const float> reals, const Shape& shape,
+                             const TensorType& type) {
+  if (type.dtype == DType::f32) {
+    Stored s{Tensor(DType::f32, shape), {}};
+    std::copy(reals.begin(), reals.end(), s.elements.as<float>().begin());
+    return s;
+  }
+  if (!type.quant || (type.dtype != DType::u8 && type.dtype != DType::s8)) return std::nullopt;
+  if (type.quant->granularity() == Granularity::per_token)
+    return type.dtype == DType::u8 ? std::optional(per_token(reals, shape)) : std::nullopt;
+  if (type.quant->granularity() == Granularity::per_group) return std::nullopt;
+  Stored s{Tensor(type.dtype, shape), {}};
+  if (type.dtype == DType::u8)
+    round_to_codes(reals, shape, *type.quant, s.elements.as<std::uint8_t>());
+  else
+    round_to_codes(reals, shape, *type.quant, s.elements.as<std::int8_t>());
+  return s;
 }
 
 namespace {

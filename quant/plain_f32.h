@@ -15,6 +15,17 @@ namespace fold8::quant {
 std::optional<std::vector<float>> plain_f32(const TensorView& view, const TensorType& type,
                                             std::span<const float> row_scales = {});
 
+// The way back: real numbers, in the order of `shape`, as a model stores them in a value of `type`,
+// in plain layout. u8 and s8 round as Quantize and DynamicQuantize do (the numeric contract).
+// nullopt where plain_f32() has nothing to say, for integers wider than a byte, and for scales per
+// group.
+struct Stored {
+  Tensor elements;
+  std::optional<Tensor> row_scales;  // of a per-token type: f32 [..., 1]
+};
+std::optional<Stored> stored(std::span<const float> reals, const Shape& shape,
+                             const TensorType& type);
+
 // Graph outputs of any element type, so that indices and booleans can be compared too: plain_f32()
 // where it applies, else each integer or boolean as a number. nullopt for 16-bit floats.
 std::optional<std::vector<float>> output_as_f32(const TensorView& view, const TensorType& type);

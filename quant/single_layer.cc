@@ -22,19 +22,40 @@ class Cutter {
          const std::function<bool(const std::string&)>& known)
       : from_(from), producers_(producers), known_(known) {}
 
-  Status node(NodeId id) {
-    const Node& n = from_.node(id);
+  Status node(NodeId id, bool unrounded) {
+    Node n = from_.node(id);
+    const TensorType& type = from_.type(n.outputs[0]);
+    double shift = 0;
+    if (unrounded && is_quantizable(type.dtype) && type.quant) {
+      unrounded_ = n.outputs[0];
+      if (type.quant->granularity() == Granularity::per_token && n.outputs.size() > 2)
+        n.outputs[2] = kNoValue;  // the scales
+      while (n.outputs.back() == kNoValue) n.outputs.pop_back();
+      if (auto* conv = std::get_if<graph::Conv>(&n.op); conv != nullptr && conv->shift != 0) {
+        shift = static_cast<double>(conv->shift) * type.quant->scale();
+        conv->shift = 0;
+      }
+    }
     FOLD8_TRY(const std::vector<ValueId> outputs, copy(n));
-    to.outputs.push_back(outputs[0]);
-    if (from_.type(n.outputs[0]).quant &&
-        from_.type(n.outputs[0]).quant->granularity() == Granularity::per_token &&
-        outputs.size() > 2)
-      to.outputs.push_back(outputs[2]);
+    to.outputs.push_back(shift == 0 ? outputs[0] : plus(outputs[0], shift));
+    writes.push_back(n.outputs[0]);
+    has_row_scales = unrounded_ == kNoValue && type.quant &&
+                     type.quant->granularity() == Granularity::per_token && outputs.size() > 2;
+    if (has_row_scales) to.outputs.push_back(outputs[2]);
+    for (std::size_t o = 1; o < outputs.size(); ++o) {
+      if (outputs[o] == kNoValue || from_.type(n.outputs[o]).dtype != DType::f32 ||
+          !known_(from_.value(n.outputs[o]).name))
+        continue;
+      to.outputs.push_back(outputs[o]);
+      writes.push_back(n.outputs[o]);
+    }
     return ok_status();
   }
 
   Graph to;
   std::vector<std::string> reads;
+  std::vector<ValueId> writes;
+  bool has_row_scales = false;
 
  private:
   TensorType plain(ValueId v) const {
@@ -42,7 +63,19 @@ class Cutter {
     if (t.layout == Layout::channels_last) t.layout = Layout::plain;
     for (int i = 0; i < t.shape.rank(); ++i)
       if (!t.shape[i].known()) t.shape[i] = Dim::unknown();
+    if (v == unrounded_) {
+      t.dtype = DType::f32;
+      t.quant.reset();
+    }
     return t;
+  }
+
+  ValueId plus(ValueId x, double number) {
+    const ValueId c = to.add_constant<float>(to.fresh_name("shift"), Shape{1},
+                                             std::vector<float>{static_cast<float>(number)});
+    const ValueId y = to.add_value(to.fresh_name("shifted"), to.type(x));
+    to.add_node(graph::Binary{graph::BinaryKind::add}, "shifted", {x, c}, {y});
+    return y;
   }
 
   ValueId result(ValueId v) {
@@ -155,6 +188,7 @@ class Cutter {
   const Graph& from_;
   const std::vector<NodeId>& producers_;
   const std::function<bool(const std::string&)>& known_;
+  ValueId unrounded_ = kNoValue;  // this result is f32 in the copy
   std::map<ValueId, ValueId> copies_;
   std::map<std::string, ValueId> inputs_;
 };
@@ -164,17 +198,19 @@ class Cutter {
 Result<SingleLayer> SingleLayer::cut(const Graph& g, NodeId node,
                                      const std::vector<NodeId>& producers,
                                      const std::function<bool(const std::string&)>& known,
-                                     int threads) {
+                                     const Options& options) {
   Cutter cutter(g, producers, known);
-  FOLD8_CHECK_OK(cutter.node(node));
+  FOLD8_CHECK_OK(cutter.node(node, options.unrounded));
   SingleLayer layer;
   layer.reads_ = std::move(cutter.reads);
+  layer.writes_ = std::move(cutter.writes);
+  layer.has_row_scales_ = cutter.has_row_scales;
   layer.output_type_ = g.type(g.node(node).outputs[0]);
   FOLD8_TRY(auto model, exec::Model::from_graph(std::move(cutter.to)));
-  exec::SessionOptions options;
-  options.threads = threads;
-  options.plan_cache = 2;
-  FOLD8_TRY(layer.session_, exec::Session::create(std::move(model), options));
+  exec::SessionOptions session;
+  session.threads = options.threads;
+  session.plan_cache = 2;
+  FOLD8_TRY(layer.session_, exec::Session::create(std::move(model), session));
   return layer;
 }
 
@@ -182,10 +218,20 @@ Result<std::vector<float>> SingleLayer::run(const std::vector<TensorView>& input
   FOLD8_CHECK_OK(session_->run(inputs));
   const auto& outputs = session_->outputs();
   std::span<const float> row_scales;
-  if (outputs.size() > 1) row_scales = outputs[1].as<const float>();
+  if (has_row_scales_) row_scales = outputs[1].as<const float>();
   auto values = plain_f32(outputs[0], output_type_, row_scales);
   if (!values) return invalid_model("its result stands for no real numbers");
   return std::move(*values);
+}
+
+Result<std::vector<std::vector<float>>> SingleLayer::run_all(
+    const std::vector<TensorView>& inputs) {
+  std::vector<std::vector<float>> results(1);
+  FOLD8_TRY(results[0], run(inputs));
+  const auto& outputs = session_->outputs();
+  for (std::size_t o = has_row_scales_ ? 2 : 1; o < outputs.size(); ++o)
+    results.push_back(*plain_f32(outputs[o], {}));
+  return results;
 }
 
 }  // namespace fold8::quant

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "runtime/exec/plan.h"
+#include "runtime/exec/session.h"
 #include "runtime/exec/states.h"
 
 namespace fold8::exec {
@@ -22,6 +23,10 @@ class Executor {
   // Inputs have the graph's dtypes and ranks, in any layout that copy_tensor() knows; those of
   // states are what States::bind() gave.
   Status run(std::span<const TensorView> inputs);
+  // After a run with keep_all: the steps that depend on a replaced value once more, nothing else;
+  // outputs() are of what follows from it. Where shapes depend on data everything runs once more.
+  // Contract in Session::rerun(). rerun.cc
+  Status rerun(std::span<const Replacement> replaced);
   // Data is null where an output is kept as a state.
   const std::vector<TensorView>& outputs() const { return outputs_; }
 
@@ -65,6 +70,11 @@ class Executor {
   Status take_shape(graph::ValueId v, const std::optional<Shape>& reported);
   Status call_tap(const PlannedStep& step);
   void hand_over_outputs();
+  Status take_replacements(std::span<const Replacement> replaced);
+  Status check_replacement(const Replacement& r) const;
+  Status run_dependents();
+  Status run_all_again();
+  void put_replaced(const PlannedStep& step);
   TensorView view(graph::ValueId v) const;
 
   GraphInfo info_;
@@ -81,6 +91,9 @@ class Executor {
   Plan* current_ = nullptr;
   std::vector<Arena> arenas_;  // of each segment
   std::vector<Arena> staged_inputs_, staged_outputs_;
+  Arena rerun_arena_;                                    // what dependents write
+  std::vector<Arena> replacements_;                      // elements in the values' layouts
+  std::vector<std::pair<graph::ValueId, void*>> given_;  // replaced values, theirs
   std::vector<TensorView> outputs_;
   std::vector<void*> step_inputs_, step_outputs_;  // operands of the running step
   std::vector<std::optional<Shape>> step_shapes_;

@@ -135,6 +135,15 @@ Status Session::run(const std::vector<TensorView>& inputs) {
   }
 }
 
+Status Session::rerun(const std::vector<Replacement>& replaced) {
+  const DefaultFloatMode float_mode;
+  try {
+    return impl_->executor->rerun(replaced);
+  } catch (const std::bad_alloc&) {
+    return io_error("out of memory while running a part of the model again");
+  }
+}
+
 const std::vector<TensorView>& Session::outputs() const { return impl_->executor->outputs(); }
 
 Result<Tensor> Session::value(graph::ValueId v) const {

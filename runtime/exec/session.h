@@ -22,6 +22,12 @@ struct SessionOptions {
   std::size_t memory_limit = 0;  // bytes one plan may need; 0: 75 % of the physical memory
 };
 
+// Elements that a value is to have in place of those a run gave it.
+struct Replacement {
+  graph::ValueId value = graph::kNoValue;
+  TensorView elements;  // plain layout, the value's element type and its shape in that run
+};
+
 // Called after each operator with each of its outputs (calibration, reports). Data is valid during
 // the call.
 using Tap = std::function<Status(graph::ValueId, const TensorView&)>;
@@ -48,6 +54,11 @@ class Session {
   // expected. Without keep_all, aligned inputs are read where they lie: they must stay as long as
   // value() is asked for them.
   Status run(const std::vector<TensorView>& inputs);
+  // The last run, had these values come out otherwise: runs the steps that depend on them, no
+  // others (all of them where a shape depends on data), and outputs() are the new ones. Any number
+  // of times; each starts from what run() left. Needs keep_all, a run that succeeded, and no
+  // states; value() is then undefined until the next run. Errors name the value.
+  Status rerun(const std::vector<Replacement>& replaced);
   // Outputs of the last run, in the graph's order, plain layout; valid until the next run. Those
   // that are states have no data here: state() copies them.
   const std::vector<TensorView>& outputs() const;

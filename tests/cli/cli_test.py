@@ -344,6 +344,12 @@ def results(t, good):
     t.checks.expect(status == 1 and 'sqnr' in text.lower(), f'report: a threshold missed: status {status}')
     t.checks.expect(json.loads((t.work / 'r.json').read_text())['passed'] is False, 'report: passed is false')
     t.checks.expect('<failure' in junit.read_text(), 'report: JUnit has the failure')
+
+    t.fold8('report', float8, good, *data, '--sensitivity', '--json', t.work / 's.json')
+    layers = [l for l in json.loads((t.work / 's.json').read_text())['layers'] if l['int8'] and 'conv' in l['op']]
+    t.checks.expect(layers and all(l['alone_db'] is not None and l['gain_db'] is not None for l in layers), 'report: --sensitivity gives alone and gain')
+    status, _ = t.fold8.start('report', float8, good, *data, '--sensitivity', '--outputs-only')
+    t.checks.expect(status == USAGE, f'report: --sensitivity without layers: status {status}')
     status, text = t.fold8.start(*t.convert(CNN, *QUICK, '--keep-float', 'matches_nothing*'))
     t.checks.expect(status == USAGE or status == 0 and 'warning' in text.lower() and 'matches_nothing' in text, f'--keep-float that matches nothing is said: {status}')
     status, text = t.fold8.start(*t.convert(CNN, '--calib', 'random'))

@@ -5,6 +5,7 @@
 
 #include "fusion/model_facts.h"
 #include "quant/compare.h"
+#include "quant/sensitivity.h"
 #include "runtime/core/parallel.h"
 #include "runtime/exec/session.h"
 #include "runtime/kernels/cpu.h"
@@ -22,7 +23,7 @@ struct Args {
   report::Thresholds thresholds;
   std::size_t worst = 20;
   int threads = 0;
-  bool outputs_only = false;
+  bool outputs_only = false, sensitivity = false;
 };
 
 Result<std::vector<std::int64_t>> read_labels(const std::string& path) {
@@ -111,6 +112,16 @@ Result<int> report_models(const Args& args) {
   auto comparison = quant::compare(reference, other, *samples, options);
   if (!comparison.ok()) return bad_data(std::move(comparison).error());
   r.comparison = std::move(*comparison);
+  if (args.sensitivity) {
+    quant::SensitivityOptions o;
+    o.threads = options.threads;
+    o.progress = [&](std::size_t done, std::size_t total) {
+      progress("alone and gain", done, total);
+    };
+    auto sensitivity = quant::sensitivity(reference, other, *samples, o);
+    if (!sensitivity.ok()) return bad_data(std::move(sensitivity).error());
+    r.sensitivity = std::move(*sensitivity);
+  }
   const auto shares = fusion::mac_shares(other, samples.source.get());
   if (!shares.ok()) return bad_data(shares.error());
   r.int8_mac_share = shares->linear;
@@ -143,7 +154,12 @@ Command add_report(CLI::App& app) {
   app.add_option("--max-abs", args->thresholds.max_abs, "Exit 1 if an output differs by more");
   app.add_option("--labels", args->labels, "Right classes (.npy of integers): prints accuracy");
   app.add_option("--worst", args->worst, "Layers shown in the table")->capture_default_str();
-  app.add_flag("--outputs-only", args->outputs_only, "Skip the layers");
+  auto* outputs_only = app.add_flag("--outputs-only", args->outputs_only, "Skip the layers");
+  app.add_flag(
+         "--sensitivity", args->sensitivity,
+         "Per layer, what it costs at the outputs: alone (only this layer INT8) and gain (SQNR "
+         "won if only this layer were float)")
+      ->excludes(outputs_only);
   app.add_option("--threads", args->threads, "Threads (0: all CPUs this process may use)")
       ->capture_default_str()
       ->check(CLI::Range(0, 1024));

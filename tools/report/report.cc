@@ -24,6 +24,18 @@ double badness(const quant::LayerError& l) {
   return -*e.sqnr_db;
 }
 
+// None if it was not asked for.
+const quant::LayerSensitivity* sensitivity_of(const Report& r, const std::string& layer) {
+  for (const auto& s : r.sensitivity)
+    if (s.name == layer) return &s;
+  return nullptr;
+}
+
+std::string alone_column(const quant::LayerSensitivity& s) {
+  if (s.alone_exact) return "exact";
+  return s.alone_db ? fmt::format("{:.1f}", *s.alone_db) : "-";
+}
+
 struct Check {
   std::string name, failure;  // failure empty: passed
 };
@@ -105,11 +117,15 @@ std::string terminal_text(const Report& r, std::size_t worst_layers) {
   if (!layers.empty()) {
     out += fmt::format("\n{} of {} layers, largest own error first\n",
                        std::min(worst_layers, layers.size()), layers.size());
+    if (!r.sensitivity.empty()) out += fmt::format("{:>8} {:>8} ", "alone dB", "gain dB");
     out += fmt::format("{:>8} {:>8} {:>9} {:>6} {:<5} {:<16} {}\n", "own dB", "accum dB", "clipped",
                        "codes", "type", "operator", "tensor");
   }
   for (std::size_t i = 0; i < std::min(worst_layers, layers.size()); ++i) {
     const auto& l = *layers[i];
+    if (const auto* s = sensitivity_of(r, l.name))
+      out += fmt::format("{:>8} {:>8} ", alone_column(*s),
+                         s->gain_db ? fmt::format("{:+.2f}", *s->gain_db) : "-");
     out += fmt::format("{:>8} {:>8} {:>9} {:>6} {:<5} {:<16} {}\n", l.own ? decibels(*l.own) : "?",
                        decibels(l.accumulated),
                        l.clipped ? fmt::format("{:.3f} %", *l.clipped * 100) : "-",
@@ -150,6 +166,16 @@ Json to_json(const Report& r) {
     e["own"] = l.own ? error_json(*l.own) : Json{{"sqnr_db", nullptr}, {"why", l.own_missing}};
     e["accumulated"] = error_json(l.accumulated);
     e["clipped"] = number_or_null(l.clipped);
+    if (const auto* s = sensitivity_of(r, l.name)) {
+      e["alone_db"] = number_or_null(s->alone_db);
+      e["alone_exact"] = s->alone_exact;
+      e["gain_db"] = number_or_null(s->gain_db);
+      e["alone_outputs_db"] = e["gain_outputs_db"] = Json::array();
+      for (const auto& db : s->alone_outputs_db)
+        e["alone_outputs_db"].push_back(number_or_null(db));
+      for (const auto& db : s->gain_outputs_db) e["gain_outputs_db"].push_back(number_or_null(db));
+      if (!s->why_missing.empty()) e["sensitivity_missing"] = s->why_missing;
+    }
     e["codes_used"] = l.codes_used ? Json(*l.codes_used) : Json(nullptr);
     j["layers"].push_back(e);
   }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "quant/compare.h"
+#include "quant/sensitivity.h"
 
 namespace fold8::report {
 
@@ -23,6 +24,7 @@ struct Accuracy {  // against labels, if there are any
 struct Report {
   std::string reference_path, other_path, target, engine, cpu;
   quant::Comparison comparison;
+  std::vector<quant::LayerSensitivity> sensitivity;  // of the same layers; empty: not asked for
   std::optional<double> int8_mac_share, int8_attention_share;
   std::optional<Accuracy> accuracy;
   std::vector<std::string> missed;  // thresholds that were not reached, in words
