@@ -52,7 +52,11 @@ class ConvF32 {
   std::size_t block_rows(std::size_t left) const {
     const ConvShape& s = args_.shape;
     const std::int64_t pixels = s.transposed ? 1 : s.stride[0] * s.stride[1] * s.stride[2];
-    return block_rows_f32(left, static_cast<std::size_t>(s.in_channels * pixels), most_rows_);
+    const std::size_t rows =
+        block_rows_f32(left, static_cast<std::size_t>(s.in_channels * pixels), most_rows_);
+    // Whole lines, where that does not read the weights much more often.
+    const std::size_t line = static_cast<std::size_t>(s.out[2]);
+    return depth_ <= kDepthStepF32 && rows < left && rows > line ? rows / line * line : rows;
   }
 
   // All outputs of the phase among the rows asked for, line by line.
@@ -98,16 +102,17 @@ class ConvF32 {
       const std::size_t left =
           args_.panel_end - q < per_group - p ? args_.panel_end - q : per_group - p;
       count = balanced_part(left, at_once);
-      const std::size_t most = TileShapes<Arch>::max_rows(count),
-                        most_loose = TileShapes<Arch>::max_loose_rows(count);
+      const std::size_t n0 = p * kPanelF32, stride = count * kPanelF32,
+                        cols = n_ - n0 < stride ? n_ - n0 : stride;
+      const std::size_t vectors = TileShapes<Arch>::vectors(cols),
+                        most = TileShapes<Arch>::max_rows(vectors),
+                        most_loose = TileShapes<Arch>::max_loose_rows(vectors);
       if (most != cut || most_loose != cut_loose) block_.cut(most, most_loose);
       cut = most;
       cut_loose = most_loose;
-      const std::size_t n0 = p * kPanelF32, stride = count * kPanelF32,
-                        cols = n_ - n0 < stride ? n_ - n0 : stride;
       StoreF32 store;
       const bool direct = make_store_f32<Arch>(args_.epilogue, g * n_ + n0, cols, store);
-      multiply(g, q, count, direct ? &store : nullptr);
+      multiply({g, q, stride, vectors}, direct ? &store : nullptr);
       if (!direct)
         finish_f32<Arch>(args_.epilogue,
                          {0, block_.m, block_.rows, g * n_ + n0, cols, acc_, stride});
@@ -137,14 +142,18 @@ class ConvF32 {
     return true;
   }
 
-  // The chains of `panels` panels from q on, one depth step of all tiles after the other.
-  void multiply(std::size_t g, std::size_t q, std::size_t panels, StoreF32* store) {
+  // Panels from q on of a group.
+  struct Columns {
+    std::size_t group, q, count, vectors;
+  };
+  // Their chains, one depth step of all tiles after the other.
+  void multiply(const Columns& columns, StoreF32* store) {
     TileF32 t;
     t.panel_stride = depth_ * kPanelF32;
-    t.acc_stride = panels * kPanelF32;
-    const float* const w = args_.w + q * t.panel_stride;
+    t.acc_stride = columns.count;
+    const float* const w = args_.w + columns.q * t.panel_stride;
     const std::size_t channel =
-        g * static_cast<std::size_t>(args_.shape.in_channels / args_.shape.groups);
+        columns.group * static_cast<std::size_t>(args_.shape.in_channels / args_.shape.groups);
     bool more = true;
     for (std::size_t step = 0; more; ++step) {
       more = false;
@@ -169,7 +178,7 @@ class ConvF32 {
           store->m_step = tile.rows > 1 ? m[1] - m[0] : 1;
           store->ms = t.even ? nullptr : m;
         }
-        TileShapes<Arch>::pick(tile.rows, panels, t.even)(t);
+        TileShapes<Arch>::pick(tile.rows, columns.vectors)(t);
         more = more || !part.last;
       }
     }
