@@ -255,10 +255,11 @@ class AttentionQ8 {
     t.w = p.w + n / kPanelColumns * t.panel_bytes;
     t.init = init;
     t.columns = columns;
-    for (std::size_t r = p.begin; r < y.rows; r += most) {
+    for (std::size_t r = p.begin, rows; r < y.rows; r += rows) {
+      rows = Engine::height(y.rows - r < most ? y.rows - r : most, panels);
       t.x = reinterpret_cast<const std::uint8_t*>(p.x) + r * p.x_stride;
       t.acc = reinterpret_cast<std::int32_t*>(to + r * columns);
-      Engine::tile(y.rows - r < most ? y.rows - r : most, panels)(t);
+      Engine::tile(rows, panels)(t);
     }
   }
 
