@@ -62,6 +62,29 @@ std::vector<Check> checks(const Thresholds& t, const Report& r) {
   return list;
 }
 
+template <class Item>
+const Item* find(const std::vector<Item>& items, const std::string& name) {
+  const auto it =
+      std::find_if(items.begin(), items.end(), [&](const Item& item) { return item.name == name; });
+  return it == items.end() ? nullptr : &*it;
+}
+
+// alone_db, gain_db, cause, cause_kind, fixes[]
+void add_findings(const Report& r, const std::string& layer, Json& j) {
+  const LayerInfluence* influence = find(r.influence, layer);
+  j["alone_db"] = number_or_null(influence ? influence->alone_db : std::nullopt);
+  j["gain_db"] = number_or_null(influence ? influence->gain_db : std::nullopt);
+  if (influence && !influence->why_missing.empty()) j["influence_missing"] = influence->why_missing;
+  const LayerAdvice* advice = find(r.advice, layer);
+  j["cause"] = advice ? Json(advice->cause) : Json(nullptr);
+  j["cause_kind"] = advice ? Json(advice->cause_kind) : Json(nullptr);
+  j["fixes"] = Json::array();
+  if (!advice) return;
+  for (const FixText& f : advice->fixes)
+    j["fixes"].push_back(
+        {{"flag", f.flag.empty() ? Json(nullptr) : Json(f.flag)}, {"text", f.text}});
+}
+
 std::string escaped(const std::string& s) {
   std::string out;
   for (char c : s) {
@@ -177,6 +200,7 @@ Json to_json(const Report& r) {
       if (!s->why_missing.empty()) e["sensitivity_missing"] = s->why_missing;
     }
     e["codes_used"] = l.codes_used ? Json(*l.codes_used) : Json(nullptr);
+    add_findings(r, l.name, e);
     j["layers"].push_back(e);
   }
   j["missed"] = r.missed;
