@@ -83,7 +83,7 @@
     return values.map(v => [v, Math.abs(v) >= 1e5 || step < 1e-4 ? short(v) : fixed(v, places)]);
   };
 
-  const PLOT = { width: 300, height: 190 };
+  const PLOT = { width: 300, height: 200 };
   const figure = (title, note, ...content) =>
     el('figure', { class: 'card' }, el('figcaption', {}, title, el('small', {}, note)), ...content);
   const keys = (...pairs) => el('div', { class: 'keys note' }, ...pairs.map(([kind, text]) => el('span', {}, el('i', { class: kind }), text)));
@@ -168,7 +168,7 @@
   function scatter(p) {
     const v = p.values, xs = decode(v.x, v.lo, v.hi), ys = decode(v.y, v.lo, v.hi);
     const f = frame({
-      ...PLOT, height: 230, x: [v.lo, v.hi], y: [v.lo, v.hi], xLabel: 'float', yLabel: 'INT8', label: 'Float against INT8',
+      ...PLOT, x: [v.lo, v.hi], y: [v.lo, v.hi], xLabel: 'float', yLabel: 'INT8', label: 'Float against INT8',
       xTicks: labelled(ticks(v.lo, v.hi, 4)), yTicks: labelled(ticks(v.lo, v.hi, 5))
     });
     f.root.append(svg('line', { class: 'diagonal', x1: f.x(v.lo), y1: f.y(v.lo), x2: f.x(v.hi), y2: f.y(v.hi) }));
@@ -183,7 +183,7 @@
     });
     const wide = (f.right - f.left) / 256;
     n.forEach((v, i) => v > 0 && f.root.append(svg('rect', {
-      class: 'other', x: (f.left + wide * i).toFixed(2), width: wide.toFixed(2), y: f.y(v).toFixed(1), height: (f.y(0) - f.y(v)).toFixed(1)
+      class: 'other', x: (f.left + wide * i).toFixed(2), width: wide.toFixed(2), y: f.y(v).toFixed(1), height: (f.y(0) - f.y(v)).toFixed(1), 'shape-rendering': 'crispEdges'
     })));
     return figure('Codes', `${layer.codes_used} of 256 used`, f.root);
   }
