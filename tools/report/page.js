@@ -27,7 +27,7 @@
     const tail = Math.floor((most - 1) / 2);
     return letters.slice(0, most - 1 - tail).join('') + '…' + letters.slice(-tail).join('');
   };
-  const minus = text => text.replace('-', '−');
+  const minus = text => text.replaceAll('-', '−');
   const fixed = (v, places) => minus(v.toFixed(places));
   const short = v => v === 0 ? '0' : Math.abs(v) >= 1e5 || Math.abs(v) < 1e-3
     ? minus(v.toExponential(2)) : minus(String(Number(v.toPrecision(4))));
@@ -60,20 +60,20 @@
 
   // A frame with a scale on both sides; x and y map values to places.
   function frame({ width, height, x, y, xLabel, yLabel, xTicks, yTicks, left = 46, label = '' }) {
-    const top = 18, right = 10, bottom = 34;
+    const top = 18, right = 16, bottom = 37;
     const across = v => left + (x[1] > x[0] ? (v - x[0]) / (x[1] - x[0]) : 0.5) * (width - left - right);
     const up = v => height - bottom - (y[1] > y[0] ? (v - y[0]) / (y[1] - y[0]) : 0.5) * (height - top - bottom);
     const root = svg('svg', { viewBox: `0 0 ${width} ${height}`, role: 'img', 'aria-label': label });
     for (const [v, text] of yTicks) {
       root.append(svg('line', { class: 'grid', x1: left, x2: width - right, y1: up(v), y2: up(v) }),
-        svg('text', { x: left - 6, y: up(v) + 4, 'text-anchor': 'end' }, text));
+        svg('text', { x: left - 6, y: up(v) + 3.5, 'text-anchor': 'end' }, text));
     }
     for (const [v, text] of xTicks) {
       root.append(svg('line', { class: 'axis', x1: across(v), x2: across(v), y1: height - bottom, y2: height - bottom + 4 }),
-        svg('text', { x: across(v), y: height - bottom + 15, 'text-anchor': 'middle' }, text));
+        svg('text', { x: across(v), y: height - bottom + 18, 'text-anchor': 'middle' }, text));
     }
     root.append(svg('line', { class: 'axis', x1: left, x2: width - right, y1: height - bottom, y2: height - bottom }),
-      svg('text', { x: (left + width - right) / 2, y: height - 4, 'text-anchor': 'middle' }, xLabel),
+      svg('text', { x: (left + width - right) / 2, y: height - 3, 'text-anchor': 'middle' }, xLabel),
       svg('text', { x: 2, y: 10 }, yLabel));
     return { root, x: across, y: up, left, right: width - right, top, bottom: height - bottom };
   }
@@ -352,8 +352,12 @@
         yTicks: exact ? [...yTicks.filter(([v]) => exactly - v > (hi - lo) * 0.06), [exactly, 'exact']] : yTicks
       });
       const radius = n > 300 ? 1.6 : n > 100 ? 2.2 : 3.2;
-      let path = '';
-      layers.forEach((l, i) => { const v = place(l.accumulated); if (v !== null) path += `${path ? 'L' : 'M'}${f.x(i + 1).toFixed(1)},${f.y(v).toFixed(1)}`; });
+      let path = '', joined = false;   // the line has a gap where there is no figure
+      layers.forEach((l, i) => {
+        const v = place(l.accumulated);
+        if (v !== null) path += `${joined ? 'L' : 'M'}${f.x(i + 1).toFixed(1)},${f.y(v).toFixed(1)}`;
+        joined = v !== null;
+      });
       f.root.append(svg('path', { class: 'other-line', d: path }));
       const dots = (pick, kind) => layers.forEach((l, i) => {
         const v = place(pick(l));
@@ -433,10 +437,10 @@
   function thresholds() {
     if (!report.checks.length) return;
     $('thresholds').hidden = false;
-    const limit = c => missing(c.limit) ? '–' : `${c.at_least ? '≥' : '≤'} ${short(c.limit)}${c.unit}`;
+    const limit = c => missing(c.limit) ? '–' : `${c.at_least ? '≥' : '≤'} ${c.limit}${c.unit}`;
     $('thresholds').querySelector('.card').append(el('table', {}, el('thead', {}, el('tr', {}, ['Output', 'Figure', 'Limit', 'Measured', ''].map((h, i) => el('th', { class: i < 2 ? 'left' : null }, h)))),
       el('tbody', {}, report.checks.map(c => el('tr', {}, el('td', { class: 'name' }, c.output === null ? 'any' : shorten(c.output, 44)), el('td', { class: 'left' }, c.what), el('td', {}, limit(c)),
-        el('td', {}, c.exact ? 'exact' : missing(c.value) ? 'undefined' : `${short(c.value)}${c.unit}`), el('td', { class: c.passed ? 'good' : 'bad' }, c.passed ? 'passed' : 'missed'))))));
+        el('td', {}, c.exact ? 'exact' : missing(c.value) ? 'undefined' : `${Number(c.value.toPrecision(6))}${c.unit}`), el('td', { class: c.passed ? 'good' : 'bad' }, c.passed ? 'passed' : 'missed'))))));
   }
 
   function adviceCards() {
