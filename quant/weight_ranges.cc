@@ -4,7 +4,7 @@
 #include <cmath>
 #include <unordered_map>
 
-#include "runtime/ops/pack_weights.h"
+#include "runtime/ops/plain_weight.h"
 
 namespace fold8::quant {
 namespace {

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "runtime/kernels/conv_u8s8.h"
+#include "runtime/kernels/pack_f32.h"
 #include "runtime/kernels/pack_s8.h"
 #include "runtime/onednn/parts.h"
 #include "runtime/ops/pack_weights.h"
@@ -40,10 +41,29 @@ std::optional<Matrix> matrix_of(const graph::Op& op, const TensorType& w) {
 
 std::optional<std::vector<float>> plain_f32_weight(const graph::Op& op, const TensorType& w,
                                                    const void* data) {
-  if (w.layout != Layout::plain && !matrix_of(op, w)) return std::nullopt;
-  auto plain = ops::plain_f32_weight(op, w, data);
-  if (!plain.ok()) return std::nullopt;
-  return std::move(*plain);
+  if (w.dtype != DType::f32 || data == nullptr) return std::nullopt;
+  const float* from = static_cast<const float*>(data);
+  std::vector<float> to(static_cast<std::size_t>(w.shape.count()));
+  if (w.layout == Layout::plain) {
+    std::copy_n(from, to.size(), to.data());
+    return to;
+  }
+  const auto m = matrix_of(op, w);
+  if (!m) return std::nullopt;
+  const std::size_t panels = (m->n + kernels::kPanelF32 - 1) / kernels::kPanelF32,
+                    k = m->c * m->taps;
+  const std::size_t channels = round_up(m->groups, kernels::kPanelF32);
+  for (std::size_t g = 0; g < m->groups; ++g)
+    for (std::size_t o = 0; o < m->n; ++o)
+      for (std::size_t i = 0; i < m->c; ++i)
+        for (std::size_t t = 0; t < m->taps; ++t)
+          to[m->index(g, o, i, t)] =
+              w.layout == Layout::depthwise_f32
+                  ? from[t * channels + g]
+                  : from[((g * panels + o / kernels::kPanelF32) * k + t * m->c + i) *
+                             kernels::kPanelF32 +
+                         o % kernels::kPanelF32];
+  return to;
 }
 
 std::optional<std::vector<std::int8_t>> plain_s8_weight(const graph::Op& op, const TensorType& w,

@@ -116,11 +116,6 @@ std::size_t conv_f32_floats(const kernels::ConvShape& s) {
                                   static_cast<std::size_t>(s.in_channels) / groups * taps, groups);
 }
 
-// Where w[n][k] lies among panels of f32 weights.
-std::size_t f32_panel_index(std::size_t n, std::size_t k, std::size_t depth) {
-  return (n / kernels::kPanelF32 * depth + k) * kernels::kPanelF32 + n % kernels::kPanelF32;
-}
-
 Status expect_packable(const TensorType& w, int least_rank) {
   if (w.layout != Layout::plain)
     return internal_error("the weight " + describe(w) + " is packed already");
@@ -194,42 +189,6 @@ Result<PackedWeight> pack_conv_weight(const kernels::ConvShape& s, const TensorT
   kernels::pack_conv_s8(s, conv_order(s, signed_codes(w, data).data()).data(), s8_of(b));
   p.data = std::move(b);
   return p;
-}
-
-Result<std::vector<float>> plain_f32_weight(const graph::Op& op, const TensorType& w,
-                                            const void* data) {
-  if (w.dtype != DType::f32 || data == nullptr)
-    return unsupported("a weight of type " + describe(w) + " where floats are expected");
-  const auto* from = static_cast<const float*>(data);
-  std::vector<float> to(count(w));
-  if (w.layout == Layout::plain) {
-    std::copy_n(from, to.size(), to.data());
-    return to;
-  }
-  if (std::get_if<graph::Linear>(&op)) {
-    const Matrices m = matrices_of(w.shape);
-    const std::size_t one = kernels::packed_f32_size(m.n, m.k);
-    for (std::size_t b = 0; b < m.batch; ++b)
-      for (std::size_t i = 0; i < m.n; ++i)
-        for (std::size_t k = 0; k < m.k; ++k)
-          to[(b * m.n + i) * m.k + k] = from[b * one + f32_panel_index(i, k, m.k)];
-    return to;
-  }
-  const auto* conv = std::get_if<graph::Conv>(&op);
-  if (conv == nullptr) return unsupported("operators without weights");
-  FOLD8_TRY(const kernels::ConvShape s, conv_weight_shape(*conv, w.shape));
-  const kernels::ConvWeights at = conv_f32_weights(s, to.data());
-  const std::size_t channels = round_up(at.groups, kernels::kPanelF32),
-                    one = kernels::packed_f32_size(at.n, at.c * at.taps);
-  for (std::size_t g = 0; g < at.groups; ++g)
-    for (std::size_t o = 0; o < at.n; ++o)
-      for (std::size_t c = 0; c < at.c; ++c)
-        for (std::size_t t = 0; t < at.taps; ++t)
-          to[g * at.group_stride + o * at.out_stride + c * at.in_stride + t] =
-              w.layout == Layout::depthwise_f32
-                  ? from[t * channels + g]
-                  : from[g * one + f32_panel_index(o, t * at.c + c, at.c * at.taps)];
-  return to;
 }
 
 KBlocks k_blocks(const TensorType& w) {

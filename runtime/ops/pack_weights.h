@@ -46,10 +46,6 @@ bool may_stay_int8(const TensorType& w);
 Result<std::vector<float>> dequantize_weight(const graph::Op& op, const TensorType& w,
                                              const void* data);
 
-// f32 weights in plain (ONNX) order, whatever their layout.
-Result<std::vector<float>> plain_f32_weight(const graph::Op& op, const TensorType& w,
-                                            const void* data);
-
 // Blocks along K that share a scale: K split at multiples of the group; one block without per-group
 // scales.
 struct KBlocks {

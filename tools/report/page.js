@@ -36,6 +36,7 @@
   const millis = us => us >= 1e5 ? `${fixed(us / 1e3, 0)} ms` : us >= 1e3 ? `${fixed(us / 1e3, 2)} ms` : `${fixed(us, us < 10 ? 2 : 1)} µs`;
   const decibels = e => !e ? null : e.exact ? 'exact' : e.sqnr_db === null || e.sqnr_db === undefined ? null : fixed(e.sqnr_db, 1);
   const fileName = path => path.split('/').pop() || path;
+  const missing = v => v === null || v === undefined;
   const plural = (n, what) => `${n} ${what}${n === 1 ? '' : 's'}`;
 
   // Pairs of digits in base 64, as numbers in [lo, hi].
@@ -210,12 +211,13 @@
 
   // ---- advice
 
-  function fixes(list) {
-    return list.length === 0 ? null : el('ul', {}, list.map(f =>
-      el('li', {}, f.flag ? el('code', { class: 'flag' }, f.flag) : null, f.flag ? ' ' : null, f.text)));
-  }
-  const advice = (layer, title) => el('div', { class: 'advice card' }, el('span', { class: 'kind' }, layer.cause_kind.replaceAll('_', ' ')),
-    title, el('p', {}, layer.cause), fixes(layer.fixes));
+  const won = f => missing(f.gained_db) ? null : el('span', { class: 'soft' }, ` ${f.gained_db > 0 ? '+' : ''}${fixed(f.gained_db, 1)} dB ${f.measured ? 'measured' : 'expected'}` +
+    (f.float_mac_share > 0 ? `, ${percent(f.float_mac_share)} of the multiply-adds left float` : ''));
+  const fixes = list => list.length === 0 ? null : el('ul', {}, list.map(f =>
+    el('li', {}, f.flag ? el('code', { class: 'flag' }, f.flag) : null, f.flag ? ' ' : null, f.text, won(f))));
+  // A finding, or a layer that has one.
+  const advice = (f, ...title) => el('div', { class: 'advice card' }, el('span', { class: 'kind' }, f.cause_kind.replaceAll('_', ' ')),
+    ...title, el('p', {}, f.cause), fixes(f.fixes));
 
   // ---- layers: rows and drawers
 
@@ -236,7 +238,6 @@
     { head: 'INT8 time', title: 'Of one run on the first sample', sort: l => l.time_us ? l.time_us.other : null, text: l => millis(l.time_us.other) },
     { head: 'Cause', left: true, sort: l => l.cause_kind, text: l => l.cause_kind.replaceAll('_', ' ') }
   ].filter((c, i) => i === 0 || layers.some((l, index) => { l.index = index; const v = c.sort(l); return v !== null && v !== undefined; }));
-  const missing = v => v === null || v === undefined;
   const rows = layers.map((layer, i) => ({ layer, plots: page.plots[i], row: null, drawer: null }));
   let order = { column: columns.findIndex(c => c.head === 'Own dB'), down: false };
 
@@ -256,7 +257,7 @@
     const pictures = [plots.hist && histogram(plots), plots.values && scatter(plots), plots.channels && channelRanges(plots),
       plots.channels && channelErrors(plots), plots.codes && codeUsage(plots, layer), w && weightPlot(w)].filter(Boolean);
     return el('tr', { class: 'drawer-row' }, el('td', { colspan: columns.length }, el('div', { class: 'drawer' },
-      facts, layer.cause ? advice(layer, null) : null, el('div', { class: 'plots' }, ...pictures))));
+      facts, layer.cause ? advice(layer) : null, el('div', { class: 'plots' }, ...pictures))));
   }
 
   function toggle(item, open = !item.drawer) {
@@ -444,10 +445,12 @@
   }
 
   function adviceCards() {
-    const list = report.advice;
+    const list = report.what_to_do;
     if (!list.length) return;
     $('advice').hidden = false;
-    $('advice').querySelector('.cards').append(...list.map(a => advice(a, layerLink(a.layer, 60))));
+    const title = f => [layerLink(f.layer, 60), missing(f.error_share) ? null : el('span', { class: 'soft' }, `, ${percent(Math.round(f.error_share * 100) / 100)} of the error`),
+      f.also.length ? el('div', { class: 'soft' }, 'also ', f.also.slice(0, 6).flatMap((name, i) => [i ? ', ' : '', layerLink(name, 40)]), f.also.length > 6 ? ` and ${f.also.length - 6} more` : '') : null];
+    $('advice').querySelector('.cards').append(...list.map(f => advice(f, ...title(f))));
   }
 
   function outputs() {

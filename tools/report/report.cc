@@ -49,12 +49,6 @@ Json output_json(const Report& r, const quant::OutputComparison& o) {
   return e;
 }
 
-Json fixes_json(const std::vector<FixText>& fixes) {
-  Json list = Json::array();
-  for (const FixText& f : fixes) list.push_back({{"flag", text_or_null(f.flag)}, {"text", f.text}});
-  return list;
-}
-
 Json numbers_json(const std::vector<std::optional<double>>& numbers) {
   Json list = Json::array();
   for (const auto& v : numbers) list.push_back(number_or_null(v));
@@ -73,10 +67,8 @@ void add_findings(const Report& r, const std::string& layer, Json& j) {
     j["gain_outputs_db"] = numbers_json(s->gain_outputs_db);
     if (!s->why_missing.empty()) j["sensitivity_missing"] = s->why_missing;
   }
-  const LayerAdvice* advice = advice_of(r, layer);
-  j["cause"] = advice ? Json(advice->cause) : Json(nullptr);
-  j["cause_kind"] = advice ? Json(advice->cause_kind) : Json(nullptr);
-  j["fixes"] = advice ? fixes_json(advice->fixes) : Json::array();
+  j["cause"] = j["cause_kind"] = nullptr;
+  j["fixes"] = Json::array();
   if (!r.times) return;
   const LayerTime* time = find(r.times->layers, layer);
   j["time_us"] = {{"reference", number_or_null(time ? time->reference_us : std::nullopt)},
@@ -116,9 +108,6 @@ const Accuracy* accuracy_of(const Report& r, const std::string& output) {
 const quant::LayerSensitivity* sensitivity_of(const Report& r, const std::string& layer) {
   return find(r.sensitivity, layer);
 }
-const LayerAdvice* advice_of(const Report& r, const std::string& layer) {
-  return find(r.advice, layer);
-}
 
 Json to_json(const Report& r) {
   const Environment& env = r.environment;
@@ -142,12 +131,7 @@ Json to_json(const Report& r) {
   for (const auto& o : r.comparison.outputs) j["outputs"].push_back(output_json(r, o));
   j["layers"] = Json::array();
   for (const auto& l : r.comparison.layers) j["layers"].push_back(layer_json(r, l));
-  j["advice"] = Json::array();
-  for (const LayerAdvice& a : r.advice)
-    j["advice"].push_back({{"layer", a.name},
-                           {"cause_kind", a.cause_kind},
-                           {"cause", a.cause},
-                           {"fixes", fixes_json(a.fixes)}});
+  j["what_to_do"] = Json::array();
   if (r.times) j["time_us"] = {{"reference", r.times->reference_us}, {"other", r.times->other_us}};
   j["checks"] = Json::array();
   j["missed"] = Json::array();

@@ -21,19 +21,6 @@ struct Accuracy {  // of an output of class scores, against labels
   quant::PairedCounts counts;
 };
 
-struct FixText {
-  std::string flag;  // to add to `fold8 convert`, ready to paste; empty: it takes more than a flag
-  std::string text;  // what it does and what it costs or wins, one sentence
-};
-
-// Why a layer is far off, and what helps. At most one per layer.
-struct LayerAdvice {
-  std::string name;            // of the tensor, as LayerError::name
-  std::string cause_kind;      // one word for programs: "clipped", "outlier_channel", ...
-  std::string cause;           // a sentence for people, with the measured numbers
-  std::vector<FixText> fixes;  // the most promising first
-};
-
 // Of one profiled run of both models on the first sample.
 struct LayerTime {
   std::string name;  // of the tensor
@@ -66,7 +53,6 @@ struct Report {
   std::optional<double> int8_mac_share, int8_attention_share;
   std::vector<Accuracy> accuracy;                    // of outputs with labels
   std::vector<quant::LayerSensitivity> sensitivity;  // of the same layers; empty: not asked for
-  std::vector<LayerAdvice> advice;                   // of layers that need it, the worst first
   std::optional<Times> times;
   std::vector<quant::WeightRanges> weights;  // for the page
   std::vector<Check> checks;                 // thresholds, judged: judge()
@@ -78,7 +64,6 @@ struct Report {
 const quant::OutputComparison* worst_output(const Report& report);
 const Accuracy* accuracy_of(const Report& report, const std::string& output);
 const quant::LayerSensitivity* sensitivity_of(const Report& report, const std::string& layer);
-const LayerAdvice* advice_of(const Report& report, const std::string& layer);
 
 // At most 100 columns; names are shortened in their middle.
 std::string terminal_text(const Report& report, std::size_t worst_layers);

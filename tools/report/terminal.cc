@@ -134,21 +134,10 @@ std::string layer_table(const Report& r, std::size_t most) {
   return out;
 }
 
-std::string advice_list(const Report& r) {
-  if (r.advice.empty()) return "";
-  std::string out = "\nwhy, and what helps\n";
-  for (const LayerAdvice& a : r.advice) {
-    out += paragraph(shortened(printable(a.name), 94) + ": " + a.cause, 4, "  ");
-    for (const FixText& f : a.fixes)
-      out += paragraph((f.flag.empty() ? "" : f.flag + "  ") + f.text, 8, "      - ");
-  }
-  return out;
-}
-
 }  // namespace
 
 std::string terminal_text(const Report& r, std::size_t worst_layers) {
-  std::string out = head(r) + output_table(r) + layer_table(r, worst_layers) + advice_list(r);
+  std::string out = head(r) + output_table(r) + layer_table(r, worst_layers);
   for (const Check& c : r.checks)
     if (!c.failure.empty()) out += paragraph(c.failure, 8, "MISSED: ");
   return out;
