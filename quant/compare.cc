@@ -20,6 +20,19 @@ using graph::Node;
 using graph::NodeId;
 using graph::ValueId;
 
+// Tensors that a run of the reference computes or is given and that stand for real numbers: floats,
+// and codes whose scales are known beforehand (an INT8 model can be the reference, too).
+std::set<std::string> real_tensors(const Graph& g) {
+  std::set<std::string> names = float_tensors(g);
+  for (ValueId v = 0; v < g.value_count(); ++v) {
+    const TensorType& t = g.type(v);
+    if (!g.is_constant(v) && is_quantizable(t.dtype) && t.quant &&
+        t.quant->granularity() != Granularity::per_token)
+      names.insert(g.value(v).name);
+  }
+  return names;
+}
+
 // The reference's float tensors of one sample, by name. Kept for the tensors somebody asks for
 // only.
 using Tensors = std::unordered_map<std::string, std::pair<Shape, std::vector<float>>>;
@@ -68,7 +81,7 @@ class Comparer {
   Status find_layers(std::size_t samples) {
     const Graph& g = other_->graph();
     const std::vector<NodeId> producers = g.producers();
-    reference_names_ = float_tensors(reference_->graph());
+    reference_names_ = real_tensors(reference_->graph());
     const std::function<bool(const std::string&)> known = [this](const std::string& n) {
       return reference_names_.count(n) != 0;
     };
@@ -128,8 +141,11 @@ class Comparer {
 
   void keep(const Graph& g, ValueId v, const TensorView& t) {
     const std::string& name = g.value(v).name;
-    if (t.dtype != DType::f32 || wanted_.count(name) == 0) return;
-    tensors_[name] = {t.shape, *plain_f32(t, g.type(v))};
+    if (wanted_.count(name) == 0) return;
+    auto values = plain_f32(t, g.type(v));
+    if (!values) return;
+    undo_rescale(g.value(v), t.shape, *values);
+    tensors_[name] = {t.shape, std::move(*values)};
   }
 
   Status accumulate(ValueId v, const TensorView& t) {
