@@ -110,7 +110,7 @@
   function histogram(p) {
     const h = p.hist, f = frame({
       ...PLOT, x: [h.lo, h.hi], y: [0, 1.04], xLabel: 'value', yLabel: 'elements (log)', label: 'Histogram of values',
-      xTicks: labelled(ticks(h.lo, h.hi, 4)), yTicks: countTicks(h.most)
+      xTicks: labelled(ticks(h.lo, h.hi, 5)), yTicks: countTicks(h.most)
     });
     const outline = (text, closed) => {
       const n = decode(text), step = (h.hi - h.lo) / n.length;
@@ -170,7 +170,7 @@
     const v = p.values, xs = decode(v.x, v.lo, v.hi), ys = decode(v.y, v.lo, v.hi);
     const f = frame({
       ...PLOT, x: [v.lo, v.hi], y: [v.lo, v.hi], xLabel: 'float', yLabel: 'INT8', label: 'Float against INT8',
-      xTicks: labelled(ticks(v.lo, v.hi, 4)), yTicks: labelled(ticks(v.lo, v.hi, 5))
+      xTicks: labelled(ticks(v.lo, v.hi, 5)), yTicks: labelled(ticks(v.lo, v.hi, 5))
     });
     f.root.append(svg('line', { class: 'diagonal', x1: f.x(v.lo), y1: f.y(v.lo), x2: f.x(v.hi), y2: f.y(v.hi) }));
     xs.forEach((x, i) => f.root.append(svg('circle', { class: 'point', cx: f.x(x).toFixed(1), cy: f.y(ys[i]).toFixed(1), r: 2.2 })));
@@ -232,11 +232,11 @@
     { head: 'Accum. dB', title: 'SQNR of its tensor in the whole run', sort: l => sqnr(l.accumulated), text: l => decibels(l.accumulated) },
     { head: 'Alone dB', title: 'SQNR of the worst output if only this layer is INT8', sort: l => l.alone_exact ? Infinity : l.alone_db, text: l => l.alone_exact ? 'exact' : fixed(l.alone_db, 1) },
     { head: 'Gain dB', title: 'What the worst output wins if this layer is float', sort: l => l.gain_db, text: l => (l.gain_db > 0 ? '+' : '') + fixed(l.gain_db, 2) },
+    { head: 'Cause', left: true, sort: l => l.cause_kind, text: l => l.cause_kind.replaceAll('_', ' ') },
     { head: 'Clipped', title: 'Share of float values beyond the codes', sort: l => l.clipped, text: l => percent(l.clipped) },
     { head: 'Codes', title: 'Codes used, of 256', sort: l => l.codes_used, text: l => String(l.codes_used) },
     { head: 'Float time', title: 'Of one run on the first sample', sort: l => l.time_us ? l.time_us.reference : null, text: l => millis(l.time_us.reference) },
-    { head: 'INT8 time', title: 'Of one run on the first sample', sort: l => l.time_us ? l.time_us.other : null, text: l => millis(l.time_us.other) },
-    { head: 'Cause', left: true, sort: l => l.cause_kind, text: l => l.cause_kind.replaceAll('_', ' ') }
+    { head: 'INT8 time', title: 'Of one run on the first sample', sort: l => l.time_us ? l.time_us.other : null, text: l => millis(l.time_us.other) }
   ].filter((c, i) => i === 0 || layers.some((l, index) => { l.index = index; const v = c.sort(l); return v !== null && v !== undefined; }));
   const rows = layers.map((layer, i) => ({ layer, plots: page.plots[i], row: null, drawer: null }));
   let order = { column: columns.findIndex(c => c.head === 'Own dB'), down: false };
