@@ -5,10 +5,13 @@
 
 #include "fusion/batch_norms.h"
 #include "fusion/choose_rounding.h"
+#include "fusion/front.h"
 #include "fusion/mean_results.h"
 #include "fusion/pipeline.h"
 #include "fusion/prefer_speed.h"
 #include "fusion/round_weights.h"
+#include "fusion/statistics.h"
+#include "quant/data_warnings.h"
 #include "quant/sample_rows.h"
 
 namespace fold8::fusion {
@@ -53,6 +56,7 @@ Attempts::Attempts(quant::SampleSource* samples, const ConvertOptions& options,
       log_(options, summary),
       chosen_(options.quantize) {
   if (chosen_.streams == Streams::automatic) chosen_.streams = Streams::u8;
+  typical_.samples = samples;
 }
 
 Result<Attempt> Attempts::best(Graph fused) {
@@ -87,40 +91,62 @@ bool Attempts::needs_ranges(const Graph& g) const {
 }
 
 Result<Attempts::Base> Attempts::prepare(Graph g) {
-  Graph float_graph = g, unlowered = g;
-  FOLD8_CHECK_OK(log_.run("emit", float_graph, "emit float"));
-  FOLD8_TRY(auto float_model, exec::Model::from_graph(std::move(float_graph)));
+  Graph unlowered = g;
   // Layers the file itself brings as INT8 (Q/DQ, integer operators) come first: what is left is
   // ours to quantize.
   FOLD8_CHECK_OK(log_.run("lower", g));
-  if (samples_ == nullptr && needs_ranges(g))
+  if (samples_ == nullptr && options_.statistics == nullptr && needs_ranges(g))
     return invalid_argument(
-        "INT8 needs calibration data (--calib DATA); without data only --float, --activations "
+        "INT8 needs calibration data (--calib DATA, or --stats); without data only --float, "
+        "--activations "
         "dynamic and --activations float work");
-  Base base{std::move(unlowered), std::move(g), std::move(float_model), {}, {}, {}};
-  FOLD8_CHECK_OK(calibrate(base));
+  Base base{std::move(unlowered), std::move(g), {}, {}, {}};
+  FOLD8_TRY(auto model, float_model(base));
+  FOLD8_CHECK_OK(calibrate(base, model));
   if (options_.cost_table != nullptr) {
-    FOLD8_TRY(base.shapes, shapes_of_first_sample(base.float_model, samples_));
+    FOLD8_TRY(base.shapes, shapes_of(model, typical_));
   }
   return base;
 }
 
-Status Attempts::calibrate(Base& base) {
-  if (samples_ == nullptr) return ok_status();
+Result<std::shared_ptr<const exec::Model>> Attempts::float_model(const Base& base) {
+  Graph g = base.unlowered;
+  FOLD8_CHECK_OK(log_.run("emit", g, "emit float"));
+  return exec::Model::from_graph(std::move(g));
+}
+
+Status Attempts::calibrate(Base& base, std::shared_ptr<const exec::Model> model) {
+  if (samples_ == nullptr && options_.statistics == nullptr) return ok_status();
   const StageLog::Clock clock(log_, "calibrate");
-  quant::CalibrateOptions options;
-  options.observe = values_to_observe(base.graph);
-  options.look_for_nan = values_at_the_edge(base.graph);
-  if (!options_.smooth.off) options.channel_axis = values_to_smooth(base.graph);
-  options.threads = options_.threads;
-  options.progress = [this](std::size_t done, std::size_t total) {
-    log_.progress("calibrate", done, total);
-  };
-  FOLD8_TRY(base.table, quant::calibrate(base.float_model, *samples_, options));
+  if (options_.statistics == nullptr) {
+    quant::CalibrateOptions observation = observation_of(base.graph, options_.threads);
+    if (options_.smooth.off) observation.channel_axis.clear();
+    observation.progress = [this](std::size_t done, std::size_t total) {
+      log_.progress("calibrate", done, total);
+    };
+    observation.outputs = [&](std::size_t i, const std::vector<TensorView>& outputs) {
+      if (i < options_.score_samples) base.outputs->keep(i, outputs);
+    };
+    FOLD8_TRY(base.table, quant::calibrate(std::move(model), *samples_, observation));
+  } else if (!measured_) {
+    base.table = options_.statistics->table;
+  } else {
+    FOLD8_TRY(base.table, ranges_after_rescaling(*options_.statistics, std::move(model), base.graph,
+                                                 samples_, options_.threads));
+  }
   if (base.table->samples == 0)
     return invalid_model("the calibration data holds no samples; give at least one");
-  summary_.samples = base.table->samples;
+  if (!measured_) remember_data(*base.table);
+  measured_ = true;
   return ok_status();
+}
+
+void Attempts::remember_data(const quant::CalibrationTable& table) {
+  summary_.samples = table.samples;
+  typical_.shapes = table.largest;
+  typical_.sample = table.largest_sample;
+  typical_.from_shapes = options_.statistics != nullptr;
+  for (std::string& w : quant::data_warnings(table)) summary_.warnings.push_back(std::move(w));
 }
 
 Result<Attempt> Attempts::attempt(const Base& base, QuantizeOptions options, std::string remedy) {
@@ -140,8 +166,8 @@ Result<Attempt> Attempts::attempt(const Base& base, QuantizeOptions options, std
   if (samples_ == nullptr) return a;
   const StageLog::Clock clock(log_, "check against float");
   FOLD8_TRY(auto model, exec::Model::from_graph(a.graph));
-  FOLD8_TRY(a.score, score(base.float_model, model, *samples_, options_.score_samples,
-                           options_.threads, base.outputs.get()));
+  FOLD8_TRY(a.score, score([&] { return float_model(base); }, model, *samples_,
+                           options_.score_samples, options_.threads, *base.outputs));
   return a;
 }
 
@@ -205,8 +231,9 @@ Result<std::optional<Attempts::Base>> Attempts::smoothed(const Base& base) {
   {
     const StageLog::Clock clock(log_, "smooth");
     if (!options_.smooth.alpha) {
+      FOLD8_TRY(auto model, float_model(base));
       FOLD8_TRY(rows,
-                quant::sample_rows(base.float_model, *samples_, names, kRows, options_.threads));
+                quant::sample_rows(std::move(model), *samples_, names, kRows, options_.threads));
     }
     SmoothOptions o;
     o.alpha = options_.smooth.alpha;
@@ -274,7 +301,8 @@ Status Attempts::try_rounded(const Base& base, Attempt& best) {
     o.progress = [this](std::size_t done, std::size_t total) {
       log_.progress("round weights", done, total);
     };
-    FOLD8_TRY(rounded, round_weights(base.graph, base.float_model, *samples_, o));
+    FOLD8_TRY(auto model, float_model(base));
+    FOLD8_TRY(rounded, round_weights(base.graph, std::move(model), *samples_, o));
   }
   if (rounded.empty()) return ok_status();
   QuantizeOptions o = chosen_;
@@ -322,8 +350,9 @@ Status Attempts::try_static(const Base& base, Attempt& best) {
   o.calibration = &*base.table;
   {
     const StageLog::Clock clock(log_, "choose rounding");
+    FOLD8_TRY(auto model, float_model(base));
     FOLD8_TRY(const auto rows,
-              quant::sample_rows(base.float_model, *samples_, names, kRows, options_.threads));
+              quant::sample_rows(std::move(model), *samples_, names, kRows, options_.threads));
     o.static_inputs = better_static(base.graph, o, rows);
   }
   return o.static_inputs.empty() ? ok_status() : consider(base, o, best);

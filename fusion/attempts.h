@@ -32,13 +32,14 @@ class Attempts {
 
   // `fused`: canonicalized, folded, activations and residuals fused.
   Result<Attempt> best(graph::Graph fused);
+  // What multiply-adds are counted on.
+  const TypicalInput& typical() const { return typical_; }
 
  private:
   // What attempts start from.
   struct Base {
     graph::Graph unlowered;  // fused
     graph::Graph graph;      // and imported INT8 layers lowered
-    std::shared_ptr<const exec::Model> float_model;
     std::optional<quant::CalibrationTable> table;
     ShapeTable shapes;  // with a cost table only
     std::vector<SmoothedTensor> smoothed;
@@ -46,8 +47,11 @@ class Attempts {
   };
 
   Result<Base> prepare(graph::Graph fused);
+  // The float network, made when it is needed: as large as the weights once more.
+  Result<std::shared_ptr<const exec::Model>> float_model(const Base& base);
   bool needs_ranges(const graph::Graph& g) const;
-  Status calibrate(Base& base);
+  Status calibrate(Base& base, std::shared_ptr<const exec::Model> model);
+  void remember_data(const quant::CalibrationTable& table);
   Result<Attempt> attempt(const Base& base, QuantizeOptions options, std::string remedy);
   bool is_poor(const Attempt& a) const;
   // What only some models gain from: an error means that it is left out, with a warning.
@@ -73,6 +77,8 @@ class Attempts {
   const ConvertOptions& options_;
   ConvertSummary& summary_;
   StageLog log_;
+  TypicalInput typical_;
+  bool measured_ = false;   // the network as it came
   QuantizeOptions chosen_;  // what the options say, and what the samples decided so far
 };
 

@@ -4,7 +4,7 @@
 
 #include "fusion/passes/affine.h"
 #include "fusion/pipeline.h"
-#include "runtime/exec/session.h"
+#include "quant/run_samples.h"
 
 namespace fold8::fusion {
 namespace {
@@ -91,27 +91,21 @@ Result<ChannelMeans> mean_results(Graph g, quant::SampleSource& samples, std::si
   FOLD8_TRY(const Tally emitted, run(stage("emit"), g));
   (void)emitted;
   FOLD8_TRY(auto model, exec::Model::from_graph(std::move(g)));
-  exec::SessionOptions options;
-  options.threads = threads;
-  options.plan_cache = 2;
-  FOLD8_TRY(auto session, exec::Session::create(model, options));
   const Graph& emitted_graph = model->graph();
   const auto producers = emitted_graph.producers();
   std::map<std::string, Sum> sums;
-  session->set_tap([&](ValueId v, const TensorView& t) {
+  quant::RunOptions options;
+  options.most_samples = most_samples;
+  options.threads = threads;
+  quant::RunCallbacks callbacks;
+  callbacks.see = [&](ValueId v, const TensorView& t) {
     const auto it = names.find(emitted_graph.value(v).name);
     const NodeId p = producers[static_cast<std::size_t>(v)];
     if (it != names.end() && p != graph::kNoNode)
       add(t, std::holds_alternative<graph::Conv>(emitted_graph.node(p).op), sums[it->second]);
     return ok_status();
-  });
-  const std::size_t used = std::min(samples.count(), most_samples);
-  for (std::size_t i = 0; i < used; ++i) {
-    FOLD8_TRY(const std::vector<Tensor> inputs, samples.sample(i * samples.count() / used));
-    std::vector<TensorView> views;
-    for (const Tensor& t : inputs) views.push_back(t.view());
-    FOLD8_CHECK_OK(session->run(views));
-  }
+  };
+  FOLD8_CHECK_OK(quant::run_samples(model, samples, options, callbacks));
   ChannelMeans means;
   for (const auto& [name, sum] : sums)
     for (const double s : sum.sums) means[name].push_back(s / static_cast<double>(sum.count));

@@ -139,7 +139,7 @@ Result<int> report_models(const Args& args) {
     if (!sensitivity.ok()) return bad_data(std::move(sensitivity).error());
     r.sensitivity = std::move(*sensitivity);
   }
-  const auto shares = fusion::mac_shares(other, samples.source.get());
+  const auto shares = fusion::mac_shares(other, {samples.source.get()});
   if (!shares.ok()) return bad_data(shares.error());
   r.int8_mac_share = shares->linear;
   r.int8_attention_share = shares->attention;
