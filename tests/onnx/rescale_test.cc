@@ -13,6 +13,7 @@
 namespace fold8::onnx_io {
 namespace {
 
+using fold8::testing::TempFolder;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
