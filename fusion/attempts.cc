@@ -12,7 +12,6 @@
 #include "fusion/round_weights.h"
 #include "fusion/statistics.h"
 #include "quant/data_warnings.h"
-#include "quant/sample_rows.h"
 
 namespace fold8::fusion {
 namespace {
@@ -39,6 +38,12 @@ double gain(const Attempt& a, const Attempt& over) {
 
 bool better(const Attempt& a, const Attempt& b) {
   return a.score.worst_sqnr_db.value_or(1e9) > b.score.worst_sqnr_db.value_or(1e9);
+}
+
+std::set<std::string> names_to_smooth(const Graph& g) {
+  std::set<std::string> names;
+  for (const auto& [name, axis] : values_to_smooth(g)) names.insert(name);
+  return names;
 }
 
 std::string decibels(double db) {
@@ -127,7 +132,16 @@ Status Attempts::calibrate(Base& base, std::shared_ptr<const exec::Model> model)
     observation.outputs = [&](std::size_t i, const std::vector<TensorView>& outputs) {
       if (i < options_.score_samples) base.outputs->keep(i, outputs);
     };
-    FOLD8_TRY(base.table, quant::calibrate(std::move(model), *samples_, observation));
+    std::optional<quant::RowCollector> rows;
+    if (may_want_rows(base.unlowered)) {
+      rows.emplace(names_to_smooth(base.unlowered), kRows, samples_->count());
+      observation.also = [&rows, &g = model->graph()](std::size_t i, graph::ValueId v,
+                                                      const TensorView& t) {
+        rows->see(i, g.value(v).name, t);
+      };
+    }
+    FOLD8_TRY(base.table, quant::calibrate(model, *samples_, observation));
+    if (rows) base.rows = rows->take();
   } else if (!measured_) {
     base.table = options_.statistics->table;
   } else {
@@ -139,6 +153,20 @@ Status Attempts::calibrate(Base& base, std::shared_ptr<const exec::Model> model)
   if (!measured_) remember_data(*base.table);
   measured_ = true;
   return ok_status();
+}
+
+// Smoothing searches its alpha on them; static scales are weighed against scales per token.
+bool Attempts::may_want_rows(const Graph& unlowered) const {
+  const bool smooths = !options_.smooth.off && !options_.smooth.alpha && !measured_;
+  return options_.search && options_.quantize.activations != Activations::float_ &&
+         (smooths || rounds_per_token(unlowered, options_.quantize.activations));
+}
+
+Result<std::map<std::string, quant::SampleRows>> Attempts::rows_of(const Base& base) {
+  if (base.rows) return *base.rows;
+  FOLD8_TRY(auto model, float_model(base));
+  return quant::sample_rows(std::move(model), *samples_, names_to_smooth(base.unlowered), kRows,
+                            options_.threads);
 }
 
 void Attempts::remember_data(const quant::CalibrationTable& table) {
@@ -222,18 +250,13 @@ Result<std::optional<Attempts::Base>> Attempts::smoothed(const Base& base) {
   if (options_.smooth.off || !base.table || options_.quantize.activations == Activations::float_)
     return none;
   Graph g = base.unlowered;
-  const auto tensors = values_to_smooth(g);
-  std::set<std::string> names;
-  for (const auto& [name, axis] : tensors) names.insert(name);
-  if (names.empty()) return none;
+  if (names_to_smooth(g).empty()) return none;
   std::map<std::string, quant::SampleRows> rows;
   SmoothOutcome outcome;
   {
     const StageLog::Clock clock(log_, "smooth");
     if (!options_.smooth.alpha) {
-      FOLD8_TRY(auto model, float_model(base));
-      FOLD8_TRY(rows,
-                quant::sample_rows(std::move(model), *samples_, names, kRows, options_.threads));
+      FOLD8_TRY(rows, rows_of(base));
     }
     SmoothOptions o;
     o.alpha = options_.smooth.alpha;
@@ -344,15 +367,11 @@ Status Attempts::try_static(const Base& base, Attempt& best) {
       chosen_.activations != Activations::automatic ||
       !rounds_per_token(base.graph, chosen_.activations))
     return ok_status();
-  std::set<std::string> names;
-  for (const auto& [name, axis] : values_to_smooth(base.graph)) names.insert(name);
   QuantizeOptions o = chosen_;
   o.calibration = &*base.table;
   {
     const StageLog::Clock clock(log_, "choose rounding");
-    FOLD8_TRY(auto model, float_model(base));
-    FOLD8_TRY(const auto rows,
-              quant::sample_rows(std::move(model), *samples_, names, kRows, options_.threads));
+    FOLD8_TRY(const auto rows, rows_of(base));
     o.static_inputs = better_static(base.graph, o, rows);
   }
   return o.static_inputs.empty() ? ok_status() : consider(base, o, best);
@@ -389,8 +408,11 @@ Status Attempts::try_remedies(const Base& base, Attempt& best) {
   if (is_poor(best))
     summary_.warnings.push_back(
         "INT8 stays poor on the samples (worst output " +
-        decibels(best.score.worst_sqnr_db.value_or(0)) +
-        "): look at `fold8 report` and keep the worst layers float with --keep-float");
+        decibels(best.score.worst_sqnr_db.value_or(0)) + "): " +
+        (chosen_.weights == quant::WeightGranularity::per_tensor
+             ? "give weights a scale per channel (--weights channel), or "
+             : "") +
+        "look at `fold8 report` and keep the worst layers float with --keep-float");
   return ok_status();
 }
 

@@ -12,6 +12,7 @@
 #include "fusion/score.h"
 #include "fusion/stage_log.h"
 #include "quant/calibrate.h"
+#include "quant/sample_rows.h"
 #include "runtime/exec/model.h"
 
 namespace fold8::fusion {
@@ -41,12 +42,16 @@ class Attempts {
     graph::Graph unlowered;  // fused
     graph::Graph graph;      // and imported INT8 layers lowered
     std::optional<quant::CalibrationTable> table;
+    // Of what linear layers read; gathered by the same runs where attempts may ask for them.
+    std::optional<std::map<std::string, quant::SampleRows>> rows;
     ShapeTable shapes;  // with a cost table only
     std::vector<SmoothedTensor> smoothed;
     std::shared_ptr<FloatOutputs> outputs = std::make_shared<FloatOutputs>();
   };
 
   Result<Base> prepare(graph::Graph fused);
+  bool may_want_rows(const graph::Graph& unlowered) const;
+  Result<std::map<std::string, quant::SampleRows>> rows_of(const Base& base);
   // The float network, made when it is needed: as large as the weights once more.
   Result<std::shared_ptr<const exec::Model>> float_model(const Base& base);
   bool needs_ranges(const graph::Graph& g) const;

@@ -75,12 +75,17 @@ void add(const TensorView& t, bool conv, Sum& sum) {
                                 ? static_cast<std::size_t>(t.shape.count(axis + 1, t.shape.rank()))
                                 : 1;
   sum.sums.resize(channels);
+  sum.count += values.size() / channels;
+  if (inner == 1) {
+    for (std::size_t i = 0; i < values.size(); i += channels)
+      for (std::size_t c = 0; c < channels; ++c) sum.sums[c] += double{values[i + c]};
+    return;
+  }
   for (std::size_t i = 0; i < values.size(); i += inner) {
     double part = 0;
     for (std::size_t k = 0; k < inner; ++k) part += double{values[i + k]};
     sum.sums[i / inner % channels] += part;
   }
-  sum.count += values.size() / channels;
 }
 
 }  // namespace

@@ -176,14 +176,19 @@ Result<CalibrationTable> calibrate(std::shared_ptr<const exec::Model> model, Sam
   RunOptions run;
   run.threads = options.threads;
   run.progress = options.progress;
+  std::size_t current = 0;
   RunCallbacks callbacks;
   callbacks.begin = [&](std::size_t i, const std::vector<TensorView>& inputs) {
     const std::uint64_t hash = hash_of(inputs);
     remember_sample(inputs, i, hash, table);
     watcher.begin(hash);
+    current = i;
     return ok_status();
   };
-  callbacks.see = [&](graph::ValueId v, const TensorView& t) { return watcher.see(v, t); };
+  callbacks.see = [&](graph::ValueId v, const TensorView& t) {
+    if (options.also) options.also(current, v, t);
+    return watcher.see(v, t);
+  };
   if (options.outputs)
     callbacks.end = [&](std::size_t i, const std::vector<TensorView>& outputs) {
       options.outputs(i, outputs);

@@ -57,6 +57,8 @@ struct CalibrateOptions {
   std::map<std::string, int> channel_axis;  // of those whose channels are kept apart
   int threads = 1;
   std::function<void(std::size_t done, std::size_t total)> progress;
+  // Also shown every tensor of a run, and the sample's number. Null: nobody asks.
+  std::function<void(std::size_t sample, graph::ValueId, const TensorView&)> also;
   // What the model gives for each sample, in their order; valid during the call. Null: nobody asks.
   std::function<void(std::size_t sample, const std::vector<TensorView>& outputs)> outputs;
 };

@@ -28,6 +28,30 @@ int exponent_for(float lo, float hi, int at_least) {
   return e;
 }
 
+// floor(v / 2^exponent) + kSide of each. The products are exact but where they underflow, which
+// only a negative number's floor would notice.
+void number_bins(const float* v, std::size_t n, int exponent, std::int32_t* numbers) {
+  constexpr int kLeastForFloat = -120;  // 2^120 is a float
+  if (exponent < kLeastForFloat) {
+    const double inverse = power_of_two(-exponent);
+    for (std::size_t i = 0; i < n; ++i) {
+      const double x = static_cast<double>(v[i]) * inverse;
+      const auto toward_zero = static_cast<std::int32_t>(x);
+      numbers[i] = toward_zero - (x < static_cast<double>(toward_zero)) + Histogram::kSide;
+    }
+    return;
+  }
+  const float inverse = static_cast<float>(power_of_two(-exponent));
+  for (std::size_t i = 0; i < n; ++i) {
+    const float x = v[i] * inverse;
+    const auto toward_zero = static_cast<std::int32_t>(x);
+    const std::int32_t negative = v[i] < 0.0f ? 1 : 0,
+                       between = x != static_cast<float>(toward_zero) ? 1 : 0,
+                       near_zero = toward_zero == 0 ? 1 : 0;
+    numbers[i] = toward_zero - (negative & (between | near_zero)) + Histogram::kSide;
+  }
+}
+
 using Tables = std::vector<std::array<std::uint32_t, 2 * Histogram::kSide>>;
 
 void pour(Tables& tables, std::vector<std::uint64_t>& bins) {
@@ -66,22 +90,17 @@ void Histogram::add(std::span<const float> values, const Extent& extent) {
   if (values.empty()) return;
   const int needed = exponent_for(extent.lo, extent.hi, total_ == 0 ? kSmallest : exponent_);
   if (bins_.empty() || needed > exponent_ || total_ == 0) widen(needed);
-  const double inverse = power_of_two(-exponent_);  // exact: a power of two
   // Numbers of bins first, which the compiler turns into vector code; then counts, of neighbours in
   // tables of their own: many equal values in a row (zeros behind a Relu) would wait for each
   // other.
   constexpr std::size_t kBlock = 512, kTables = 4;
   std::array<std::int32_t, kBlock> numbers;
   std::vector<std::array<std::uint32_t, 2 * kSide>> tables;
-  if (values.size() >= 64 * kBlock) tables.resize(kTables);
+  if (values.size() >= 32 * kBlock) tables.resize(kTables);
   for (std::size_t begin = 0; begin < values.size(); begin += kBlock) {
     const std::size_t n = std::min(kBlock, values.size() - begin);
     const float* v = values.data() + begin;
-    for (std::size_t i = 0; i < n; ++i) {
-      const double x = static_cast<double>(v[i]) * inverse;
-      const auto toward_zero = static_cast<std::int32_t>(x);
-      numbers[i] = toward_zero - (x < static_cast<double>(toward_zero)) + kSide;  // floor
-    }
+    number_bins(v, n, exponent_, numbers.data());
     if (tables.empty()) {
       for (std::size_t i = 0; i < n; ++i) ++bins_[static_cast<std::size_t>(numbers[i])];
       continue;

@@ -16,8 +16,20 @@ float scale_of(float largest) {
                   std::numeric_limits<float>::min());
 }
 
-std::int8_t code_of(float w, float scale) {
-  return static_cast<std::int8_t>(std::clamp(std::rint(w / scale), -127.0f, 127.0f));
+// clamp(round_half_even(w / scale), -127, 127) of a run with one scale.
+void codes_of(std::span<const float> w, float scale, std::int8_t* codes) {
+  constexpr float kToInteger = 0x1.8p23f;  // x + it - it: rounded to an integer, half to even
+  for (std::size_t i = 0; i < w.size(); ++i) {
+    float x = w[i] / scale;
+    x = x > 127.0f ? 127.0f : x;
+    x = x < -127.0f ? -127.0f : x;
+    codes[i] = static_cast<std::int8_t>(static_cast<std::int32_t>((x + kToInteger) - kToInteger));
+  }
+}
+
+float largest_of(std::span<const float> w) {
+  const Extent e = extent_of(w);
+  return std::max(-e.lo, e.hi);
 }
 
 }  // namespace
@@ -34,20 +46,24 @@ Result<QuantizedWeight> quantize_weight(std::span<const float> w, const Shape& s
   const auto outer = static_cast<std::size_t>(shape.count(0, channel_axis));
   const std::size_t per_group = outer / static_cast<std::size_t>(std::max<std::int64_t>(groups, 1));
   const std::size_t channels = columns * static_cast<std::size_t>(groups);
-  const auto channel_of = [&](std::size_t i) {
-    const std::size_t column = i / inner % columns, o = i / inner / columns;
-    return (groups > 1 ? o / per_group : 0) * columns + column;
+  // Runs of `inner` weights share a channel.
+  const auto each_run = [&](const auto& visit) {
+    for (std::size_t o = 0; o < outer; ++o)
+      for (std::size_t column = 0; column < columns; ++column)
+        visit((o * columns + column) * inner, (groups > 1 ? o / per_group : 0) * columns + column);
   };
   std::vector<float> largest(granularity == WeightGranularity::per_tensor ? 1 : channels, 0.0f);
   const bool one = largest.size() == 1;
-  for (std::size_t i = 0; i < w.size(); ++i) {
-    float& m = largest[one ? 0 : channel_of(i)];
-    m = std::max(m, std::abs(w[i]));
-  }
+  each_run([&](std::size_t begin, std::size_t channel) {
+    float& m = largest[one ? 0 : channel];
+    m = std::max(m, largest_of(w.subspan(begin, inner)));
+  });
   std::vector<float> scales(channels);
   for (std::size_t c = 0; c < channels; ++c) scales[c] = scale_of(largest[one ? 0 : c]);
   std::vector<std::int8_t> codes(w.size());
-  for (std::size_t i = 0; i < w.size(); ++i) codes[i] = code_of(w[i], scales[channel_of(i)]);
+  each_run([&](std::size_t begin, std::size_t channel) {
+    codes_of(w.subspan(begin, inner), scales[channel], codes.data() + begin);
+  });
   FOLD8_TRY(QuantParams params, QuantParams::per_channel(channel_axis, std::move(scales)));
   return QuantizedWeight{std::move(codes), std::move(params)};
 }

@@ -11,6 +11,7 @@ namespace {
 
 constexpr std::size_t kBlock = 48;  // channels whose effect on the others is summed up at a time
 constexpr std::size_t kTile = Effects::kLanes;  // outputs rounded side by side
+constexpr std::size_t kTogether = 4;            // tiles
 constexpr std::size_t kRows = 12;  // of a matrix that a panel is subtracted from at once
 
 constexpr double kToInteger = 0x1.8p52;  // x + it - it: rounded to an integer, half to even
@@ -50,36 +51,39 @@ class Tile {
   explicit Tile(const RoundingFactor& factor)
       : factor_(factor), w_(factor.width() * kTile), e_(w_.size()), sum_(w_.size()) {}
 
-  void round(std::span<const float> w, std::size_t first, std::size_t count,
+  void begin(std::span<const float> w, std::size_t first, std::size_t count,
              std::span<const float> scales, std::int8_t* codes) {
+    first_ = first;
+    count_ = count;
+    codes_ = codes;
     const std::size_t width = factor_.width();
-    const auto order = factor_.order();
     std::fill(w_.begin(), w_.end(), 0.0);
     std::fill(sum_.begin(), sum_.end(), 0.0);
     for (std::size_t t = 0; t < kTile; ++t) scale_[t] = t < count ? double{scales[first + t]} : 1.0;
     for (std::size_t j = 0; j < width; ++j)
-      for (std::size_t t = 0; t < count; ++t) w_[j * kTile + t] = w[(first + t) * width + order[j]];
-    for (std::size_t end = width; end > 0;) {
-      const std::size_t begin = end > kBlock ? end - kBlock : 0;
-      for (std::size_t j = end; j-- > begin;) {
-        effects(j, 1, j + 1, end);
-        double q[kTile];
-        choose(j, q);
-        for (std::size_t t = 0; t < count; ++t)
-          codes[(first + t) * width + order[j]] = static_cast<std::int8_t>(q[t]);
-      }
-      effects(0, begin, begin, end);
-      end = begin;
+      for (std::size_t t = 0; t < count; ++t)
+        w_[j * kTile + t] = w[(first + t) * width + factor_.order()[j]];
+  }
+
+  // Channels [begin, end), the last first; those behind have been rounded and added.
+  void round(std::size_t begin, std::size_t end) {
+    for (std::size_t j = end; j-- > begin;) {
+      add(j, 1, j + 1, end);
+      double q[kTile];
+      choose(j, q);
+      for (std::size_t t = 0; t < count_; ++t)
+        codes_[(first_ + t) * factor_.width() + factor_.order()[j]] =
+            static_cast<std::int8_t>(q[t]);
     }
   }
 
- private:
   // sum_j += R_ji e_i for i in [begin, end), for `count` channels from j on.
-  void effects(std::size_t j, std::size_t count, std::size_t begin, std::size_t end) {
+  void add(std::size_t j, std::size_t count, std::size_t begin, std::size_t end) {
     add_effects({sum_.data() + j * kTile, factor_.row(j) + begin, e_.data() + begin * kTile,
                  factor_.width(), count, end - begin});
   }
 
+ private:
   void choose(std::size_t j, double* q) {
     const double diagonal = factor_.row(j)[j];
     for (std::size_t t = 0; t < kTile; ++t) {
@@ -92,7 +96,20 @@ class Tile {
   const RoundingFactor& factor_;
   std::vector<double> w_, e_, sum_;  // [width, kTile]
   double scale_[kTile] = {};
+  std::size_t first_ = 0, count_ = 0;
+  std::int8_t* codes_ = nullptr;
 };
+
+// Tiles that go through the factor together, so that it is read once for all of them.
+void round_tiles(std::span<Tile> tiles, std::size_t width) {
+  for (std::size_t end = width; end > 0;) {
+    const std::size_t begin = end > kBlock ? end - kBlock : 0;
+    for (Tile& tile : tiles) tile.round(begin, end);
+    for (std::size_t j = 0; j < begin; j += kBlock)
+      for (Tile& tile : tiles) tile.add(j, std::min(kBlock, begin - j), begin, end);
+    end = begin;
+  }
+}
 
 }  // namespace
 
@@ -127,10 +144,18 @@ Result<QuantizedWeight> round_for_outputs(std::span<const float> w, const Shape&
   FOLD8_TRY(QuantizedWeight result, quantize_weight(w, shape, 0, granularity));
   const std::size_t outputs = w.size() / factor.width(), tiles = (outputs + kTile - 1) / kTile;
   const auto scales = result.params.scales();
-  pool.parallel_for(tiles, 1, [&](std::size_t begin, std::size_t end, std::size_t) {
-    Tile tile(factor);
-    for (std::size_t i = begin; i < end; ++i)
-      tile.round(w, i * kTile, std::min(kTile, outputs - i * kTile), scales, result.codes.data());
+  const std::size_t turns = (tiles + kTogether - 1) / kTogether;
+  pool.parallel_for(turns, 1, [&](std::size_t begin, std::size_t end, std::size_t) {
+    std::vector<Tile> together(std::min(kTogether, tiles), Tile(factor));
+    for (std::size_t turn = begin; turn < end; ++turn) {
+      const std::size_t first = turn * kTogether, count = std::min(kTogether, tiles - first);
+      for (std::size_t i = 0; i < count; ++i) {
+        const std::size_t output = (first + i) * kTile;
+        together[i].begin(w, output, std::min(kTile, outputs - output), scales,
+                          result.codes.data());
+      }
+      round_tiles(std::span(together).first(count), factor.width());
+    }
   });
   return result;
 }

@@ -8,7 +8,7 @@ namespace fold8::quant {
 namespace {
 
 // At most `wanted` rows of t, evenly spaced.
-void take(const TensorView& t, std::size_t wanted, SampleRows& into) {
+void take_rows(const TensorView& t, std::size_t wanted, SampleRows& into) {
   if (t.dtype != DType::f32 || t.layout != Layout::plain || t.shape.rank() < 1) return;
   const auto values = t.as<const float>();
   const auto width = static_cast<std::size_t>(t.shape.extent(t.shape.rank() - 1));
@@ -23,25 +23,43 @@ void take(const TensorView& t, std::size_t wanted, SampleRows& into) {
 
 }  // namespace
 
+RowCollector::RowCollector(std::set<std::string> names, std::size_t rows, std::size_t samples)
+    : names_(std::move(names)),
+      samples_(samples),
+      used_(std::min(samples, rows)),
+      each_(used_ == 0 ? 0 : (rows + used_ - 1) / used_) {}
+
+// Evenly spread: k * samples / used for k = 0, 1, ..
+bool RowCollector::uses(std::size_t sample) const {
+  const std::size_t k = (sample * used_ + samples_ - 1) / samples_;
+  return k < used_ && k * samples_ / used_ == sample;
+}
+
+void RowCollector::see(std::size_t sample, const std::string& name, const TensorView& tensor) {
+  if (names_.count(name) != 0 && uses(sample)) take_rows(tensor, each_, rows_[name]);
+}
+
 Result<std::map<std::string, SampleRows>> sample_rows(std::shared_ptr<const exec::Model> model,
                                                       SampleSource& samples,
                                                       const std::set<std::string>& names,
                                                       std::size_t rows, int threads) {
-  std::map<std::string, SampleRows> result;
-  if (samples.count() == 0) return result;
+  RowCollector collector(names, rows, samples.count());
   const graph::Graph& g = model->graph();
-  // With more samples than rows some of them give none.
-  const std::size_t used = std::min(samples.count(), rows), each = (rows + used - 1) / used;
   RunOptions options;
-  options.most_samples = used;
+  options.most_samples = collector.samples_used();
   options.threads = threads;
+  std::size_t current = 0;
   RunCallbacks callbacks;
+  callbacks.begin = [&](std::size_t i, const std::vector<TensorView>&) {
+    current = i;
+    return ok_status();
+  };
   callbacks.see = [&](graph::ValueId v, const TensorView& t) {
-    if (names.count(g.value(v).name) != 0) take(t, each, result[g.value(v).name]);
+    collector.see(current, g.value(v).name, t);
     return ok_status();
   };
   FOLD8_CHECK_OK(run_samples(model, samples, options, callbacks));
-  return result;
+  return collector.take();
 }
 
 }  // namespace fold8::quant

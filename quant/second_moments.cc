@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kBlock = 256;  // rows whose products are summed by one run
 
-constexpr std::size_t kPanel = 512;  // columns whose products are summed by one run
+constexpr std::size_t kPanel = 128;  // columns whose products are summed by one run
 
 // a [kBlock, m], b [kBlock, n] -> a^T b, in fold8's own kernels: the same bits everywhere, whatever
 // the extents.

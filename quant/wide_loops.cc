@@ -106,35 +106,45 @@ void add_plain(const Effects& p) { add_all<2, 1>(p); }
 __attribute__((target("avx2"))) void add_avx2(const Effects& p) { add_all<4, 2>(p); }
 __attribute__((target("avx512f"))) void add_avx512(const Effects& p) { add_all<8, 6>(p); }
 
-enum class Width { plain, avx2, avx512 };
+}  // namespace
 
-Width width() {
-  static const Width best = __builtin_cpu_supports("avx512f") ? Width::avx512
-                            : __builtin_cpu_supports("avx2")  ? Width::avx2
-                                                              : Width::plain;
+bool cpu_has(LoopWidth width) {
+  switch (width) {
+    case LoopWidth::avx512:
+      return __builtin_cpu_supports("avx512f") != 0;
+    case LoopWidth::avx2:
+      return __builtin_cpu_supports("avx2") != 0;
+    case LoopWidth::plain:
+      return true;
+  }
+  return false;
+}
+
+LoopWidth best_width() {
+  static const LoopWidth best = cpu_has(LoopWidth::avx512) ? LoopWidth::avx512
+                                : cpu_has(LoopWidth::avx2) ? LoopWidth::avx2
+                                                           : LoopWidth::plain;
   return best;
 }
 
-}  // namespace
-
-void subtract_products(const Products& p) {
-  switch (width()) {
-    case Width::avx512:
+void subtract_products(const Products& p, LoopWidth width) {
+  switch (width) {
+    case LoopWidth::avx512:
       return subtract_avx512(p);
-    case Width::avx2:
+    case LoopWidth::avx2:
       return subtract_avx2(p);
-    case Width::plain:
+    case LoopWidth::plain:
       return subtract_plain(p);
   }
 }
 
-void add_effects(const Effects& p) {
-  switch (width()) {
-    case Width::avx512:
+void add_effects(const Effects& p, LoopWidth width) {
+  switch (width) {
+    case LoopWidth::avx512:
       return add_avx512(p);
-    case Width::avx2:
+    case LoopWidth::avx2:
       return add_avx2(p);
-    case Width::plain:
+    case LoopWidth::plain:
       return add_plain(p);
   }
 }

@@ -7,6 +7,10 @@
 
 namespace fold8::quant {
 
+enum class LoopWidth { plain, avx2, avx512 };
+bool cpu_has(LoopWidth width);
+LoopWidth best_width();
+
 // c[i][j] = (..(c[i][j] - a[0][i] b[0][j]) - a[1][i] b[1][j]) ..   for `depth` rows of a and b
 //   c [rows, cols] with row stride `stride`; a [depth, rows], b [depth, cols] with the same stride.
 struct Products {
@@ -15,7 +19,7 @@ struct Products {
   const double* b;
   std::size_t stride, rows, cols, depth;
 };
-void subtract_products(const Products& p);
+void subtract_products(const Products& p, LoopWidth width = best_width());
 
 // sum[j][t] = (..(sum[j][t] + r[j][0] e[0][t]) + r[j][1] e[1][t]) ..   for `depth` columns of r
 //   sum [rows, kLanes]; r [rows, depth] with row stride `stride`; e [depth, kLanes]
@@ -26,6 +30,6 @@ struct Effects {
   const double* e;
   std::size_t stride, rows, depth;
 };
-void add_effects(const Effects& p);
+void add_effects(const Effects& p, LoopWidth width = best_width());
 
 }  // namespace fold8::quant

@@ -2,6 +2,8 @@
 //   matmul(x, B [K,N])        =>  linear(x, W [N,K])            W = alpha * B^T
 //   matmul(x, B [B..,K,N])    =>  linear(x, W [B..,N,K])
 // transpose_a becomes a Transpose in front. The Add of a bias is fold_bias's.
+#include <algorithm>
+
 #include "fusion/passes/passes.h"
 #include "fusion/rewrite/constants.h"
 
@@ -27,10 +29,14 @@ ValueId transposed(Graph& g, ValueId w, bool swap, float alpha) {
   const auto source = g.constant<float>(w);
   auto buffer = Buffer::allocate(source.size_bytes());
   auto* out = reinterpret_cast<float*>(buffer->mutable_data());
+  constexpr std::size_t kTile = 32;  // rows and columns whose cache lines stay at hand
   for (std::size_t matrix = 0; matrix < source.size(); matrix += rows * cols)
-    for (std::size_t r = 0; r < rows; ++r)
-      for (std::size_t c = 0; c < cols; ++c)
-        out[matrix + (swap ? c * rows + r : r * cols + c)] = alpha * source[matrix + r * cols + c];
+    for (std::size_t r0 = 0; r0 < rows; r0 += kTile)
+      for (std::size_t c0 = 0; c0 < cols; c0 += kTile)
+        for (std::size_t r = r0; r < std::min(r0 + kTile, rows); ++r)
+          for (std::size_t c = c0; c < std::min(c0 + kTile, cols); ++c)
+            out[matrix + (swap ? c * rows + r : r * cols + c)] =
+                alpha * source[matrix + r * cols + c];
   return g.add_constant(g.fresh_name(g.value(w).name + "_linear"),
                         TensorType{DType::f32, to, {}, Layout::plain}, std::move(buffer));
 }

@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "fusion/passes/passes.h"
+#include "runtime/format/layout.h"
 
 namespace fold8::fusion {
 
@@ -13,21 +14,6 @@ using graph::Value;
 using graph::ValueId;
 
 namespace {
-
-// FNV-1a over 8 bytes at a time: only a filter, equality is checked on the bytes.
-std::uint64_t hash(const Buffer& buffer) {
-  std::uint64_t h = 14695981039346656037ull;
-  std::size_t i = 0;
-  for (; i + 8 <= buffer.size(); i += 8) {
-    std::uint64_t word;
-    std::memcpy(&word, buffer.data() + i, 8);
-    h = (h ^ word) * 1099511628211ull;
-    h ^= h >> 29;
-  }
-  for (; i < buffer.size(); ++i)
-    h = (h ^ static_cast<std::uint64_t>(buffer.data()[i])) * 1099511628211ull;
-  return h;
-}
 
 bool equal(const Value& a, const Value& b) {
   return a.type == b.type && a.rescale == b.rescale && a.rescale_axis == b.rescale_axis &&
@@ -44,7 +30,10 @@ Result<Tally> run(Graph& g, const Context&) {
     if (!g.is_constant(v) || g.is_output(v) || g.is_input(v) ||
         readers[static_cast<std::size_t>(v)].empty())
       continue;
-    std::vector<ValueId>& same_hash = kept[hash(*g.value(v).constant)];
+    const Buffer& data = *g.value(v).constant;
+    // Only a filter: equality is checked on the bytes.
+    const std::uint64_t hash = format::checksum(data.data(), data.size());
+    std::vector<ValueId>& same_hash = kept[hash];
     ValueId twin = graph::kNoValue;
     for (const ValueId other : same_hash)
       if (equal(g.value(v), g.value(other))) twin = other;

@@ -21,7 +21,7 @@ from fold8_command import DATA, Checks, Fold8, enter_venv  # noqa: E402
 
 USAGE, BAD, UNSUPPORTED, IO = 2, 3, 4, 5
 CNN = DATA / 'digits_cnn.onnx'
-COMMANDS = ('convert', 'fold', 'run', 'report', 'bench', 'inspect', 'check')
+COMMANDS = ('convert', 'calibrate', 'merge', 'fold', 'run', 'report', 'bench', 'inspect', 'check')
 QUICK = ('--calib', DATA / 'digits_calib.npz', '--stacked', '--max-samples', 4)
 
 

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <limits>
 #include <vector>
 
@@ -45,6 +47,47 @@ TEST(Histogram, HoldsExtremes) {
   zeros.add(std::vector<float>{0.0f, 0.0f});
   h.merge(zeros);
   EXPECT_EQ(h.total(), 7u);
+}
+
+// Numbers of bins by vectors, beside a plain floor, over all magnitudes.
+TEST(Histogram, CountsAsThePlainDefinition) {
+  testing::SeededRng rng;
+  for (const int scale : {-149, -140, -126, -100, -20, 0, 20, 100, 127}) {
+    std::vector<float> values;
+    for (int i = 0; i < 40000; ++i) {
+      const float v = rng.uniform(-1, 1);
+      const int down =
+          static_cast<int>(rng.integer(0, 3)) == 0 ? static_cast<int>(rng.integer(0, 200)) : 0;
+      values.push_back(static_cast<float>(std::ldexp(double{v}, scale - down)));
+      if (i % 5 == 0) values.back() = i % 2 == 0 ? 0.0f : -0.0f;
+    }
+    Histogram h;
+    h.add(values);
+    std::vector<std::uint64_t> expected(2 * Histogram::kSide, 0);
+    for (const float v : values)
+      ++expected[static_cast<std::size_t>(std::floor(double{v} / h.width()) + Histogram::kSide)];
+    EXPECT_TRUE(std::ranges::equal(h.bins(), expected)) << scale;
+  }
+}
+
+TEST(Extent, IsThatOfTheValues) {
+  testing::SeededRng rng;
+  for (const std::size_t n : testing::awkward_lengths()) {
+    std::vector<float> values(n);
+    rng.fill_normal(values);
+    const auto [lo, hi] = std::minmax_element(values.begin(), values.end());
+    Extent e = extent_of(values);
+    EXPECT_EQ(e.lo, *lo);
+    EXPECT_EQ(e.hi, *hi);
+    EXPECT_TRUE(e.finite);
+    for (const float bad :
+         {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()}) {
+      auto broken = values;
+      broken[static_cast<std::size_t>(rng.integer(0, static_cast<std::int64_t>(n) - 1))] = bad;
+      EXPECT_FALSE(extent_of(broken).finite) << n;
+    }
+  }
+  EXPECT_EQ(std::bit_cast<std::uint32_t>(extent_of(std::vector<float>{-0.0f}).lo), 0u);
 }
 
 TEST(Histogram, BinsHoldTheirValues) {

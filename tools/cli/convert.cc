@@ -170,7 +170,7 @@ Result<int> convert_model(const Args& args) {
     FOLD8_CHECK_OK(data::add_preprocess(imported.graph, p));
   }
   OpenedData samples;
-  if (args.float_only && args.data.given()) {
+  if (args.float_only && args.data.given() && !args.reestimate_bn) {
     say_warning("--float rounds nothing: the data of --calib is not read");
   } else if (args.data.given()) {
     FOLD8_TRY(samples, open_data(args.data, imported.graph));
