@@ -125,8 +125,10 @@ TEST(RecognizeAttention, WhereHidesOrShows) {
   // -inf is what the condition itself says.
   EXPECT_THAT(op_names(recognized(head + "x = where(b, s, f32{-inf})\n" + tail).graph),
               ElementsAre("attention"));
-  EXPECT_THAT(op_names(recognized(head + "x = where(b, f32{-inf}, s)\n" + tail).graph),
-              ElementsAre("logical_not", "attention"));
+  EXPECT_THAT(op_names(recognized(head + "h = unary(b) kind=logical_not\n" +
+                                  "x = where(h, f32{-inf}, s)\n" + tail)
+                           .graph),
+              ElementsAre("logical_not", "logical_not", "attention"));
   // A milder number would leave something of the hidden scores.
   EXPECT_THAT(op_names(recognized(head + "x = where(b, s, f32{-10})\n" + tail).graph),
               ElementsAre("matmul", "where", "softmax", "matmul"));
