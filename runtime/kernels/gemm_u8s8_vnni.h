@@ -40,7 +40,10 @@ template <class Arch, int kRows, int kPanels, bool kHalf = false>
     constexpr int kWhole = kHalf ? kPanels - 1 : kPanels;
     __m512i b[kPanels], before = _mm512_setzero_si512();
 #pragma GCC unroll 4
-    for (int v = 0; v < kWhole; ++v) b[v] = _mm512_load_si512(group + v * panel);
+    for (int v = 0; v < kWhole; ++v) {
+      b[v] = _mm512_load_si512(group + v * panel);
+      if (kRows > 1) asm("" : "+v"(b[v]));  // one load, not one per row
+    }
     if constexpr (kHalf)
       b[kWhole] = _mm512_broadcast_i64x4(
           _mm256_load_si256(reinterpret_cast<const __m256i*>(group + kWhole * panel)));
