@@ -5,7 +5,9 @@
 
 #include "fusion/batch_norms.h"
 #include "fusion/choose_rounding.h"
+#include "fusion/judged_outputs.h"
 #include "fusion/mean_results.h"
+#include "fusion/passes/balance.h"
 #include "fusion/pipeline.h"
 #include "fusion/prefer_speed.h"
 #include "fusion/round_weights.h"
@@ -19,6 +21,7 @@ using graph::Graph;
 constexpr double kPoorTop1 = 0.9;     // of the samples keep their class; below, something is broken
 constexpr double kSoundSqnrDb = 25;   // above, the classes that change are near ties
 constexpr double kLeastGainDb = 0.5;  // of a change of the network
+constexpr double kLeastFreeGainDb = 0.2;  // of what changes nothing at run time
 constexpr double kFairSqnrDb = 30;
 constexpr double kGoodSqnrDb = 40;  // nothing to gain that anybody would see
 constexpr std::size_t kMeanSamples = 64;
@@ -63,16 +66,20 @@ Result<Attempt> Attempts::best(Graph fused) {
   }
   FOLD8_TRY(Attempt best, attempt(base, chosen_, ""));
   if (!options_.smooth.alpha && options_.search) optional("smoothing", try_smoothed(base, best));
-  if (options_.quantize.streams == Streams::automatic) FOLD8_CHECK_OK(weigh_streams(base, best));
-  if (options_.equalize && options_.search) optional("equalization", try_equalized(base, best));
+  if (options_.equalize && options_.search) {
+    optional("equalization", try_balanced(base, best));
+    optional("equalization", try_equalized(base, best));
+  }
   if (options_.search) {
     optional("choosing a rounding per tensor", try_static(base, best));
     optional("rounding weights for their outputs", try_rounded(base, best));
     optional("bias correction", try_corrected(base, best));
   }
+  if (options_.quantize.streams == Streams::automatic) FOLD8_CHECK_OK(weigh_streams(base, best));
   if (options_.quantize.attention == AttentionProducts::automatic)
     FOLD8_CHECK_OK(weigh_attention(base, best));
   if (options_.search && is_poor(best)) optional("a remedy", try_remedies(base, best));
+  FOLD8_CHECK_OK(score_outputs(base, best));
   summary_.smoothed = std::move(base.smoothed);
   return best;
 }
@@ -89,6 +96,11 @@ bool Attempts::needs_ranges(const Graph& g) const {
 Result<Attempts::Base> Attempts::prepare(Graph g) {
   Graph float_graph = g, unlowered = g;
   FOLD8_CHECK_OK(log_.run("emit", float_graph, "emit float"));
+  const std::vector<std::string> judged = judged_outputs(float_graph);
+  std::shared_ptr<const exec::Model> judged_model;
+  if (Graph logits = float_graph; !judged.empty() && judge_by(logits, judged)) {
+    FOLD8_TRY(judged_model, exec::Model::from_graph(std::move(logits)));
+  }
   FOLD8_TRY(auto float_model, exec::Model::from_graph(std::move(float_graph)));
   // Layers the file itself brings as INT8 (Q/DQ, integer operators) come first: what is left is
   // ours to quantize.
@@ -97,7 +109,12 @@ Result<Attempts::Base> Attempts::prepare(Graph g) {
     return invalid_argument(
         "INT8 needs calibration data (--calib DATA); without data only --float, --activations "
         "dynamic and --activations float work");
-  Base base{std::move(unlowered), std::move(g), std::move(float_model), {}, {}, {}};
+  Base base;
+  base.unlowered = std::move(unlowered);
+  base.graph = std::move(g);
+  base.float_model = std::move(float_model);
+  base.judged = judged;
+  base.judged_model = std::move(judged_model);
   FOLD8_CHECK_OK(calibrate(base));
   if (options_.cost_table != nullptr) {
     FOLD8_TRY(base.shapes, shapes_of_first_sample(base.float_model, samples_));
@@ -112,6 +129,11 @@ Status Attempts::calibrate(Base& base) {
   options.observe = values_to_observe(base.graph);
   options.look_for_nan = values_at_the_edge(base.graph);
   if (!options_.smooth.off) options.channel_axis = values_to_smooth(base.graph);
+  if (options_.equalize && options_.search)
+    for (const auto& [name, axis] : values_to_balance(base.graph)) {
+      options.channel_axis.emplace(name, axis);
+      options.observe.insert(name);
+    }
   options.threads = options_.threads;
   options.progress = [this](std::size_t done, std::size_t total) {
     log_.progress("calibrate", done, total);
@@ -138,11 +160,30 @@ Result<Attempt> Attempts::attempt(const Base& base, QuantizeOptions options, std
     remember(emitted.declined, a.declined);
   }
   if (samples_ == nullptr) return a;
+  FOLD8_TRY(a.score, score_of(base, a.graph));
+  return a;
+}
+
+// For comparing attempts.
+Result<Score> Attempts::score_of(const Base& base, const Graph& emitted) {
+  const StageLog::Clock clock(log_, "check against float");
+  Graph g = emitted;
+  const bool judged = base.judged_model != nullptr && judge_by(g, base.judged);
+  FOLD8_TRY(auto model, exec::Model::from_graph(std::move(g)));
+  return score(judged ? base.judged_model : base.float_model, model, *samples_,
+               options_.score_samples, options_.threads,
+               judged || base.judged_model == nullptr ? base.outputs.get() : nullptr);
+}
+
+// For people: errors of the outputs themselves.
+Status Attempts::score_outputs(const Base& base, Attempt& a) {
+  if (samples_ == nullptr || base.judged_model == nullptr) return ok_status();
   const StageLog::Clock clock(log_, "check against float");
   FOLD8_TRY(auto model, exec::Model::from_graph(a.graph));
-  FOLD8_TRY(a.score, score(base.float_model, model, *samples_, options_.score_samples,
-                           options_.threads, base.outputs.get()));
-  return a;
+  FOLD8_TRY(Score s,
+            score(base.float_model, model, *samples_, options_.score_samples, options_.threads));
+  a.score.outputs = std::move(s.outputs);
+  return ok_status();
 }
 
 bool Attempts::is_poor(const Attempt& a) const {
@@ -236,6 +277,24 @@ Status Attempts::try_smoothed(Base& base, Attempt& best) {
   if (gain(a, best) < kLeastGainDb) return ok_status();
   best = std::move(a);
   base = *std::move(smooth);
+  return ok_status();
+}
+
+// Channels of like size between convolutions, over skip connections too.
+Status Attempts::try_balanced(Base& base, Attempt& best) {
+  if (!base.table || !can_gain(best, kGoodSqnrDb)) return ok_status();
+  Graph g = base.unlowered;
+  BalanceOptions o;
+  o.calibration = &*base.table;
+  o.becomes_int8 = [&](const graph::Node& n) { return kept_float_by(chosen_, g, n) == nullptr; };
+  FOLD8_TRY(const int classes, balance(g, o));
+  if (classes == 0) return ok_status();
+  FOLD8_TRY(Base balanced, prepare(std::move(g)));
+  balanced.smoothed = base.smoothed;
+  FOLD8_TRY(Attempt a, attempt(balanced, chosen_, ""));
+  if (gain(a, best) < kLeastFreeGainDb) return ok_status();
+  best = std::move(a);
+  base = std::move(balanced);
   return ok_status();
 }
 

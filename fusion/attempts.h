@@ -42,12 +42,16 @@ class Attempts {
     std::optional<quant::CalibrationTable> table;
     ShapeTable shapes;  // with a cost table only
     std::vector<SmoothedTensor> smoothed;
-    std::shared_ptr<FloatOutputs> outputs = std::make_shared<FloatOutputs>();
+    std::vector<std::string> judged;                  // judged_outputs() of the float model
+    std::shared_ptr<const exec::Model> judged_model;  // with these outputs; null: the float model
+    std::shared_ptr<FloatOutputs> outputs = std::make_shared<FloatOutputs>();  // of judged_model
   };
 
   Result<Base> prepare(graph::Graph fused);
   bool needs_ranges(const graph::Graph& g) const;
   Status calibrate(Base& base);
+  Result<Score> score_of(const Base& base, const graph::Graph& emitted);
+  Status score_outputs(const Base& base, Attempt& a);
   Result<Attempt> attempt(const Base& base, QuantizeOptions options, std::string remedy);
   bool is_poor(const Attempt& a) const;
   // What only some models gain from: an error means that it is left out, with a warning.
@@ -66,6 +70,7 @@ class Attempts {
   // attempt() with these options; both are kept if the outputs err less.
   Status consider(const Base& base, const QuantizeOptions& options, Attempt& best,
                   const std::string& remedy = "");
+  Status try_balanced(Base& base, Attempt& best);
   Status try_equalized(Base& base, Attempt& best);
   Status try_remedies(const Base& base, Attempt& best);
 

@@ -1,5 +1,5 @@
-// Codes of the weights of linear layers that serve the layers' outputs on the samples
-// (quant/round_weights.h).
+// Codes of the weights of linear layers and convolutions that serve the layers' outputs on the
+// samples (quant/round_weights.h).
 #pragma once
 
 #include <functional>
@@ -23,8 +23,8 @@ struct RoundWeightsOptions {
 
 using RoundedWeights = std::map<std::string, quant::QuantizedWeight>;  // by name of the f32 weight
 
-// `g` and `model` are the same float network. Left out: weights that several tensors meet, and
-// batches of matrices.
+// `g` and `model` are the same float network. Left out: weights that several tensors meet, batches
+// of matrices, transposed convolutions.
 Result<RoundedWeights> round_weights(const graph::Graph& g,
                                      std::shared_ptr<const exec::Model> model,
                                      quant::SampleSource& samples,

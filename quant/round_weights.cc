@@ -125,17 +125,22 @@ Result<RoundingFactor> RoundingFactor::of(const Moments& moments, ThreadPool& po
 }
 
 Result<QuantizedWeight> round_for_outputs(std::span<const float> w, const Shape& shape,
-                                          const RoundingFactor& factor,
+                                          std::span<const RoundingFactor> factors,
                                           WeightGranularity granularity, ThreadPool& pool) {
   // Scales (and what NaN deserves) as without moments.
   FOLD8_TRY(QuantizedWeight result, quantize_weight(w, shape, 0, granularity));
-  const std::size_t outputs = w.size() / factor.width(), tiles = (outputs + kTile - 1) / kTile;
+  const std::size_t width = factors[0].width(), per_group = w.size() / width / factors.size(),
+                    tiles = (per_group + kTile - 1) / kTile;
   const auto scales = result.params.scales();
-  pool.parallel_for(tiles, 1, [&](std::size_t begin, std::size_t end, std::size_t) {
-    Tile tile(factor);
-    for (std::size_t i = begin; i < end; ++i)
-      tile.round(w, i * kTile, std::min(kTile, outputs - i * kTile), scales, result.codes.data());
-  });
+  pool.parallel_for(tiles * factors.size(), 1,
+                    [&](std::size_t begin, std::size_t end, std::size_t) {
+                      for (std::size_t i = begin; i < end; ++i) {
+                        const std::size_t group = i / tiles, first = i % tiles * kTile;
+                        Tile(factors[group])
+                            .round(w, group * per_group + first, std::min(kTile, per_group - first),
+                                   scales, result.codes.data());
+                      }
+                    });
   return result;
 }
 

@@ -34,12 +34,12 @@ class RoundingFactor {
   std::vector<double> r_;
 };
 
-// w: [outputs, width]. Scales as quantize_weight(); for each output, j = width-1 .. 0 in the
-// factor's order:
+// w: [outputs, width..]; the outputs are divided evenly among the factors, one for each group.
+// Scales as quantize_weight(); for each output, j = width-1 .. 0 in its factor's order:
 //   t   = w_j + (sum_{i>j} R_ji e_i) / R_jj
 //   q_j = clamp(round_half_even(t / scale), -127, 127)       e_j = w_j - q_j scale
 Result<QuantizedWeight> round_for_outputs(std::span<const float> w, const Shape& shape,
-                                          const RoundingFactor& factor,
+                                          std::span<const RoundingFactor> factors,
                                           WeightGranularity granularity, ThreadPool& pool);
 
 }  // namespace fold8::quant

@@ -66,7 +66,7 @@ struct RoundWeights : ::testing::Test {
     ThreadPool pool(threads);
     auto factor = RoundingFactor::of(moments, pool);
     EXPECT_TRUE(factor.ok());
-    auto q = round_for_outputs(w, shape, *factor, WeightGranularity::per_channel, pool);
+    auto q = round_for_outputs(w, shape, {&*factor, 1}, WeightGranularity::per_channel, pool);
     EXPECT_TRUE(q.ok());
     return std::move(*q);
   }
@@ -153,17 +153,18 @@ TEST(SecondMoments, AreSumsOverAllRowsOfAllSamples) {
   for (const std::size_t bytes : {std::size_t{1}, std::size_t{1} << 20}) {
     MomentOptions options;
     options.most_bytes = bytes;
-    std::map<std::string, Moments> got;
-    const Status s = second_moments(model_of(g), samples, {{"x", 12}, {"y", 12}}, options,
-                                    [&](const std::string& name, Moments m) {
-                                      got.emplace(name, std::move(m));
+    const std::vector<LayerRows> layers = {rows_of_linear("x", 12), rows_of_linear("y", 12)};
+    std::map<std::size_t, Moments> got;
+    const Status s = second_moments(model_of(g), samples, layers, options,
+                                    [&](std::size_t layer, std::vector<Moments> m) {
+                                      got.emplace(layer, std::move(m[0]));
                                       return ok_status();
                                     });
     ASSERT_TRUE(s.ok()) << s.error().message;
     ASSERT_EQ(got.size(), 2u);
-    for (const auto& [name, m] : got) {
+    for (const auto& [layer, m] : got) {
       EXPECT_EQ(m.rows, 750u);
-      for (std::size_t i = 0; i < 144; ++i) EXPECT_NEAR(m.xx[i], wanted[i], 1e-3) << name;
+      for (std::size_t i = 0; i < 144; ++i) EXPECT_NEAR(m.xx[i], wanted[i], 1e-3) << layer;
     }
   }
 }
@@ -179,11 +180,12 @@ TEST(SecondMoments, TakeSoManyRowsEvenlySpread) {
   MomentOptions options;
   options.most_rows = 40;
   std::uint64_t rows = 0;
-  const Status s =
-      second_moments(model_of(g), samples, {{"y", 2}}, options, [&](const std::string&, Moments m) {
-        rows = m.rows;
-        return ok_status();
-      });
+  const LayerRows layer = rows_of_linear("y", 2);
+  const Status s = second_moments(model_of(g), samples, {&layer, 1}, options,
+                                  [&](std::size_t, std::vector<Moments> m) {
+                                    rows = m[0].rows;
+                                    return ok_status();
+                                  });
   ASSERT_TRUE(s.ok());
   EXPECT_EQ(rows, 40u);
 }
