@@ -326,6 +326,7 @@ Status Attempts::try_rounded(const Base& base, Attempt& best) {
     const StageLog::Clock clock(log_, "round weights");
     RoundWeightsOptions o;
     o.weights = chosen_.weights;
+    o.weight_group = chosen_.weight_group;
     o.threads = options_.threads;
     o.becomes_int8 = [&](const graph::Node& n) {
       return kept_float_by(chosen_, base.graph, n) == nullptr;

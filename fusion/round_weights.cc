@@ -75,8 +75,9 @@ Result<RoundedWeights> round_weights(const Graph& g, std::shared_ptr<const exec:
       m = {};
     }
     for (const ValueId w : jobs[job].weights) {
-      auto q = quant::round_for_outputs(g.constant<float>(w), g.type(w).shape, factors,
-                                        options.weights, pool);
+      auto q =
+          quant::round_for_outputs(g.constant<float>(w), g.type(w).shape, factors, options.weights,
+                                   pool, rows[job].conv ? 0 : options.weight_group);
       if (!q.ok()) return in_context("weight '" + g.value(w).name + "'", q.error());
       rounded.emplace(g.value(w).name, *std::move(q));
     }

@@ -16,6 +16,7 @@ namespace fold8::fusion {
 
 struct RoundWeightsOptions {
   quant::WeightGranularity weights = quant::WeightGranularity::per_channel;
+  std::int64_t weight_group = 0;                         // of matrices, as QuantizeOptions
   std::function<bool(const graph::Node&)> becomes_int8;  // null: every layer
   int threads = 1;
   std::function<void(std::size_t done, std::size_t total)> progress;

@@ -79,6 +79,31 @@ TEST_F(RoundWeights, OutputsErrLessThanWithEachWeightsNearestCode) {
   EXPECT_LT(output_error(x, w, q) * 4, output_error(x, w, *nearest));
 }
 
+TEST_F(RoundWeights, GroupsOfInputsKeepTheirScales) {
+  ThreadPool pool(1);
+  const auto factor = RoundingFactor::of(moments_of(x), pool);
+  ASSERT_TRUE(factor.ok());
+  const auto q =
+      round_for_outputs(w, shape, {&*factor, 1}, WeightGranularity::per_channel, pool, 32);
+  ASSERT_TRUE(q.ok()) << q.error().message;
+  const auto nearest = quantize_weight_groups(w, shape, 32);
+  EXPECT_EQ(q->params, nearest->params);
+  const auto error = [&](const QuantizedWeight& quantized) {  // as one scale a weight
+    double sum = 0;
+    for (std::size_t r = 0; r < x.size(); r += kWidth)
+      for (std::size_t n = 0; n < kOutputs; ++n) {
+        double e = 0;
+        for (std::size_t j = 0; j < kWidth; ++j)
+          e += double{x[r + j]} *
+               (double{w[n * kWidth + j]} - quantized.codes[n * kWidth + j] *
+                                                double{quantized.params.scales()[n * 4 + j / 32]});
+        sum += e * e;
+      }
+    return sum;
+  };
+  EXPECT_LT(error(*q) * 4, error(*nearest));
+}
+
 TEST_F(RoundWeights, TheSameCodesForAnyNumberOfThreads) {
   const Moments m = moments_of(x);
   EXPECT_EQ(rounded(1, m).codes, rounded(3, m).codes);
