@@ -342,31 +342,33 @@ Status Attempts::try_rounded(const Base& base, Attempt& best) {
   return consider(base, o, best);
 }
 
-// Biases that take back what rounding shifts a layer's results by on average. Corrections of layers
-// in front change what those behind need: a second round sees the first one's effect.
+// Biases that take back what rounding shifts a layer's results by on average. A second round sees
+// what the first one left.
 Status Attempts::try_corrected(const Base& base, Attempt& best) {
-  if (!can_gain(best, kGoodSqnrDb) || chosen_.activations == Activations::float_)
+  // Weights rounded for their outputs keep the outputs' means already.
+  if (!can_gain(best, kGoodSqnrDb) || chosen_.rounded || chosen_.activations == Activations::float_)
     return ok_status();
+  const auto layers = layers_to_average(base.graph);
   const auto means = [&](graph::Graph g) {
     const StageLog::Clock clock(log_, "correct biases");
-    return mean_results(std::move(g), *samples_, kMeanSamples, options_.threads);
+    return mean_results(std::move(g), layers, *samples_, kMeanSamples, options_.threads);
   };
-  FOLD8_TRY(const ChannelMeans wanted, means(base.graph));
+  FOLD8_TRY(const MeanResults wanted, means(base.graph));
   QuantizeOptions o = chosen_;
   o.calibration = base.table ? &*base.table : nullptr;
   for (int round = 0; round < 2; ++round) {
     Graph g = base.graph;
     FOLD8_TRY(const QuantizeOutcome quantized, quantize(g, o));
     (void)quantized;
-    FOLD8_TRY(const ChannelMeans got, means(std::move(g)));
-    for (const auto& [layer, mean] : wanted) {
-      const auto is = got.find(layer);
-      if (is == got.end() || is->second.size() != mean.size()) continue;
+    FOLD8_TRY(const MeanResults got, means(std::move(g)));
+    for (auto& [layer, more] : bias_corrections(base.graph, layers, wanted, got)) {
       std::vector<double>& correction = o.bias_corrections[layer];
-      correction.resize(mean.size());
-      for (std::size_t c = 0; c < mean.size(); ++c) correction[c] += mean[c] - is->second[c];
+      correction.resize(more.size());
+      for (std::size_t c = 0; c < more.size(); ++c) correction[c] += more[c];
     }
+    const double before = best.score.worst_sqnr_db.value_or(0);
     FOLD8_CHECK_OK(consider(base, o, best));
+    if (!(best.score.worst_sqnr_db.value_or(0) > before)) break;
   }
   return ok_status();
 }

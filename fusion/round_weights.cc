@@ -21,16 +21,6 @@ struct Job {
   std::set<ValueId> weights;  // that meet these rows, and no others
 };
 
-// What a layer multiplies; nullopt where its weights are no matrix for each group.
-std::optional<quant::LayerRows> rows_of(const Graph& g, const Node& n) {
-  const std::string& tensor = g.value(n.inputs[0]).name;
-  const Shape& w = g.type(n.inputs[1]).shape;
-  if (const auto* conv = std::get_if<graph::Conv>(&n.op))
-    return quant::rows_of_conv(tensor, *conv, w);
-  if (w.rank() != 2) return std::nullopt;
-  return quant::rows_of_linear(tensor, static_cast<std::size_t>(w.extent(1)));
-}
-
 std::vector<Job> jobs_of(const Graph& g, const std::function<bool(const Node&)>& becomes_int8) {
   std::map<ValueId, std::optional<quant::LayerRows>> rows;  // of a weight; none: several
   for (graph::NodeId n = 0; n < g.node_count(); ++n) {
@@ -55,6 +45,15 @@ std::vector<Job> jobs_of(const Graph& g, const std::function<bool(const Node&)>&
 }
 
 }  // namespace
+
+std::optional<quant::LayerRows> rows_of(const Graph& g, const Node& n) {
+  const std::string& tensor = g.value(n.inputs[0]).name;
+  const Shape& w = g.type(n.inputs[1]).shape;
+  if (const auto* conv = std::get_if<graph::Conv>(&n.op))
+    return quant::rows_of_conv(tensor, *conv, w);
+  if (w.rank() != 2) return std::nullopt;
+  return quant::rows_of_linear(tensor, static_cast<std::size_t>(w.extent(1)));
+}
 
 Result<RoundedWeights> round_weights(const Graph& g, std::shared_ptr<const exec::Model> model,
                                      quant::SampleSource& samples,

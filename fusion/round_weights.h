@@ -5,14 +5,20 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "quant/layer_rows.h"
 #include "quant/quantize_weights.h"
 #include "quant/sample_source.h"
 #include "runtime/exec/model.h"
 #include "runtime/graph/graph.h"
 
 namespace fold8::fusion {
+
+// What a layer of a float graph multiplies; nullopt where its weights are no matrix for each group
+// (batches of matrices, transposed convolutions).
+std::optional<quant::LayerRows> rows_of(const graph::Graph& g, const graph::Node& n);
 
 struct RoundWeightsOptions {
   quant::WeightGranularity weights = quant::WeightGranularity::per_channel;
