@@ -32,7 +32,7 @@ enum class Streams : std::uint8_t {
   u8,
   f32,
 };
-inline constexpr double kStreamBudgetDb = 1.0;
+inline constexpr double kStreamBudgetDb = 1.5;
 
 // Products of two activations inside Attention.
 enum class AttentionProducts : std::uint8_t {

@@ -195,7 +195,7 @@ Command add_convert(CLI::App& app) {
   app.add_option(
          "--streams", args->streams,
          "Skip connections and gated feature maps between INT8 layers: u8, f32, or auto: u8 "
-         "unless it costs more than 1 dB on the samples")
+         "unless it costs more than 1.5 dB on the samples")
       ->capture_default_str();
   app.add_option("--attention", args->attention,
                  "Products of queries and keys, weights and values: int8 (rounded per token on the "
