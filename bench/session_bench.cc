@@ -8,6 +8,8 @@
 //       CPU time a step costs beyond its arithmetic
 //   session_bench states MODEL.f8 present.*=past.* 200
 //       CPU time a token of a decoder costs beyond its steps
+//   session_bench decode MODEL.f8 present.*=past.* 128 128
+//       CPU time of a prompt of 128 tokens and of each of 128 behind it
 //   session_bench threads MODEL.f8 [x=1x3x48x320]
 //       two sessions, and one session of two threads, against two loops in registers
 //
@@ -219,39 +221,63 @@ void bench_plan(const char* path, const Shapes& shapes) {
       median(fresh), median(seen));
 }
 
-// Single tokens through a decoder whose outputs named OUT are inputs named IN: what a run costs
-// beyond its steps, plans and copies of the bookkeeping included. Integer inputs hold the position.
-void bench_states(const char* path, const char* states, const char* tokens) {
-  const ModelPtr model = need(exec::Model::load(path));
-  auto session = session_of(model);
-  const std::string text = states;
-  const std::size_t equals = text.find('=');
-  if (equals == std::string::npos) stop("expected OUT=IN, got " + text);
-  const int count = std::atoi(tokens);
-  if (const auto added =
-          session->add_state(text.substr(0, equals), text.substr(equals + 1), count + 1);
-      !added.ok())
-    stop(added.error().message);
-  session->enable_profile(true);
-  std::vector<double> whole, beyond;
-  for (int i = 0; i < count; ++i) {
-    Inputs inputs;
-    std::vector<TensorView> views;
-    for (std::size_t k = 0; k < model->graph().inputs.size(); ++k) {
-      const TensorType& t = model->graph().type(model->graph().inputs[k]);
+using Session = std::unique_ptr<exec::Session>;
+
+// A session that keeps "OUT=IN" with room for `capacity` rows.
+Session decoder_of(const ModelPtr& model, const std::string& states, int capacity) {
+  Session session = session_of(model);
+  const std::size_t equals = states.find('=');
+  if (equals == std::string::npos) stop("expected OUT=IN, got " + states);
+  const auto added =
+      session->add_state(states.substr(0, equals), states.substr(equals + 1), capacity);
+  if (!added.ok()) stop(added.error().message);
+  return session;
+}
+
+// Inputs of tokens [first, first + count): integers hold the position, which is a token's number as
+// good as another; states stay empty.
+struct Tokens {
+  Inputs inputs;
+  std::vector<TensorView> views;
+
+  Tokens(const exec::Session& session, int first, int count) {
+    const graph::Graph& g = session.model().graph();
+    for (std::size_t k = 0; k < g.inputs.size(); ++k) {
+      const TensorType& t = g.type(g.inputs[k]);
       Shape shape = t.shape;
       for (int a = 0; a < shape.rank(); ++a)
-        if (!shape[a].known()) shape[a] = Dim(session->is_state(k) ? 0 : 1);
+        if (!shape[a].known()) shape[a] = Dim(session.is_state(k) ? 0 : count);
       inputs.emplace_back(t.dtype, shape);
       if (t.dtype == DType::s64)
-        for (std::int64_t& x : inputs.back().as<std::int64_t>()) x = i;
-      views.push_back(session->is_state(k) ? TensorView{} : inputs.back().view());
+        for (std::int64_t i = 0; std::int64_t & x : inputs.back().as<std::int64_t>())
+          x = first + i++;
+      views.push_back(session.is_state(k) ? TensorView{} : inputs.back().view());
     }
+  }
+};
+
+// Single tokens through a decoder whose outputs named OUT are inputs named IN: what a run costs
+// beyond its steps, plans and copies of the bookkeeping included.
+void bench_states(const char* path, const char* states, const char* tokens) {
+  const ModelPtr model = need(exec::Model::load(path));
+  const int count = std::atoi(tokens);
+  const Session session = decoder_of(model, states, count + 1);
+  session->enable_profile(true);
+  std::vector<double> whole, beyond;
+  std::map<std::string, std::vector<double>> by_operator;
+  for (int i = 0; i < count; ++i) {
+    const Tokens token(*session, i, 1);
     const double start = cpu_us(), begin = wall_us();  // steps are timed by the wall
-    if (const auto ran = session->run(views); !ran.ok()) stop(ran.error().message);
+    if (const auto ran = session->run(token.views); !ran.ok()) stop(ran.error().message);
     const double wall = wall_us() - begin, took = cpu_us() - start;
     double steps = 0;
-    for (const auto& step : session->profile()) steps += step.microseconds;
+    std::map<std::string, double> sums;
+    for (const auto& step : session->profile()) {
+      steps += step.microseconds;
+      sums[step.op] += step.microseconds;
+    }
+    if (count - i <= 50)
+      for (const auto& [op, us] : sums) by_operator[op].push_back(us);
     whole.push_back(took);
     beyond.push_back(wall - steps);
   }
@@ -261,6 +287,34 @@ void bench_states(const char* path, const char* states, const char* tokens) {
       path, session->state_count(), count, session->plans_made(), median(whole),
       median({whole.end() - std::min<std::ptrdiff_t>(50, count), whole.end()}),
       median({beyond.end() - std::min<std::ptrdiff_t>(50, count), beyond.end()}));
+  for (const auto& [op, us] : by_operator) std::printf("  %s %.0f us\n", op.c_str(), median(us));
+}
+
+// A prompt in one run and single tokens behind it, three times after a first: JSON for
+// peers/llama_bench.py.
+void bench_decode(const char* path, const char* states, const char* prompt, const char* tokens) {
+  const ModelPtr model = need(exec::Model::load(path));
+  const int first = std::atoi(prompt), count = std::atoi(tokens);
+  const Session session = decoder_of(model, states, first + count);
+  const auto timed = [&](int position, int length) {
+    const Tokens t(*session, position, length);
+    const double start = cpu_us();
+    if (const auto ran = session->run(t.views); !ran.ok()) stop(ran.error().message);
+    return (cpu_us() - start) / 1e3;
+  };
+  double prompt_ms = 0;
+  std::vector<double> prompts, each;
+  for (int round = 0; round < 4; ++round) {
+    session->reset_states();
+    prompt_ms = timed(0, first);
+    if (round > 0) prompts.push_back(prompt_ms);
+    for (int i = 0; i < count; ++i) {
+      const double ms = timed(first + i, 1);
+      if (round > 0) each.push_back(ms);
+    }
+  }
+  std::printf("{\"target\": \"%s\", \"prompt_ms\": %.3f, \"token_ms\": %.4f}\n",
+              std::string(model->target().name).c_str(), median(prompts), median(each));
 }
 
 std::string chain(int steps, const char* step) {
@@ -353,10 +407,13 @@ int main(int argc, char** argv) {
     bench_steps();
   } else if (mode == "states" && argc == 5) {
     bench_states(argv[2], argv[3], argv[4]);
+  } else if (mode == "decode" && argc == 6) {
+    bench_decode(argv[2], argv[3], argv[4], argv[5]);
   } else if (argc < 3) {
     stop(
         "usage: session_bench load|plan|threads MODEL.f8 [NAME=SHAPE].. | session_bench steps | "
-        "session_bench states MODEL.f8 OUT=IN TOKENS");
+        "session_bench states MODEL.f8 OUT=IN TOKENS | "
+        "session_bench decode MODEL.f8 OUT=IN PROMPT TOKENS");
   } else if (mode == "load") {
     bench_load(argv[2], parse_shapes(argc, argv));
   } else if (mode == "plan") {

@@ -5,12 +5,15 @@
 
 #include "fusion/batch_norms.h"
 #include "fusion/choose_rounding.h"
+#include "fusion/front.h"
 #include "fusion/judged_outputs.h"
 #include "fusion/mean_results.h"
 #include "fusion/passes/balance.h"
 #include "fusion/pipeline.h"
 #include "fusion/prefer_speed.h"
 #include "fusion/round_weights.h"
+#include "fusion/statistics.h"
+#include "quant/data_warnings.h"
 #include "quant/sample_rows.h"
 
 namespace fold8::fusion {
@@ -56,6 +59,7 @@ Attempts::Attempts(quant::SampleSource* samples, const ConvertOptions& options,
       log_(options, summary),
       chosen_(options.quantize) {
   if (chosen_.streams == Streams::automatic) chosen_.streams = Streams::u8;
+  typical_.samples = samples;
 }
 
 Result<Attempt> Attempts::best(Graph fused) {
@@ -94,55 +98,76 @@ bool Attempts::needs_ranges(const Graph& g) const {
 }
 
 Result<Attempts::Base> Attempts::prepare(Graph g) {
-  Graph float_graph = g, unlowered = g;
-  FOLD8_CHECK_OK(log_.run("emit", float_graph, "emit float"));
-  const std::vector<std::string> judged = judged_outputs(float_graph);
-  std::shared_ptr<const exec::Model> judged_model;
-  if (Graph logits = float_graph; !judged.empty() && judge_by(logits, judged)) {
-    FOLD8_TRY(judged_model, exec::Model::from_graph(std::move(logits)));
-  }
-  FOLD8_TRY(auto float_model, exec::Model::from_graph(std::move(float_graph)));
+  Graph unlowered = g;
   // Layers the file itself brings as INT8 (Q/DQ, integer operators) come first: what is left is
   // ours to quantize.
   FOLD8_CHECK_OK(log_.run("lower", g));
-  if (samples_ == nullptr && needs_ranges(g))
+  if (samples_ == nullptr && options_.statistics == nullptr && needs_ranges(g))
     return invalid_argument(
-        "INT8 needs calibration data (--calib DATA); without data only --float, --activations "
+        "INT8 needs calibration data (--calib DATA, or --stats); without data only --float, "
+        "--activations "
         "dynamic and --activations float work");
   Base base;
   base.unlowered = std::move(unlowered);
   base.graph = std::move(g);
-  base.float_model = std::move(float_model);
-  base.judged = judged;
-  base.judged_model = std::move(judged_model);
-  FOLD8_CHECK_OK(calibrate(base));
+  Graph emitted = base.unlowered;
+  FOLD8_CHECK_OK(log_.run("emit", emitted, "emit float"));
+  base.judged = judged_outputs(emitted);
+  if (!base.judged.empty() && !judge_by(emitted, base.judged)) base.judged.clear();
+  FOLD8_TRY(auto model, exec::Model::from_graph(std::move(emitted)));
+  FOLD8_CHECK_OK(calibrate(base, model));
   if (options_.cost_table != nullptr) {
-    FOLD8_TRY(base.shapes, shapes_of_first_sample(base.float_model, samples_));
+    FOLD8_TRY(base.shapes, shapes_of(model, typical_));
   }
   return base;
 }
 
-Status Attempts::calibrate(Base& base) {
-  if (samples_ == nullptr) return ok_status();
+Result<std::shared_ptr<const exec::Model>> Attempts::float_model(const Base& base) {
+  Graph g = base.unlowered;
+  FOLD8_CHECK_OK(log_.run("emit", g, "emit float"));
+  return exec::Model::from_graph(std::move(g));
+}
+
+Result<std::shared_ptr<const exec::Model>> Attempts::judged_model(const Base& base) {
+  Graph g = base.unlowered;
+  FOLD8_CHECK_OK(log_.run("emit", g, "emit float"));
+  if (!base.judged.empty() && !judge_by(g, base.judged))
+    return internal_error("a tensor that attempts are compared at is gone");
+  return exec::Model::from_graph(std::move(g));
+}
+
+Status Attempts::calibrate(Base& base, std::shared_ptr<const exec::Model> model) {
+  if (samples_ == nullptr && options_.statistics == nullptr) return ok_status();
   const StageLog::Clock clock(log_, "calibrate");
-  quant::CalibrateOptions options;
-  options.observe = values_to_observe(base.graph);
-  options.look_for_nan = values_at_the_edge(base.graph);
-  if (!options_.smooth.off) options.channel_axis = values_to_smooth(base.graph);
-  if (options_.equalize && options_.search)
-    for (const auto& [name, axis] : values_to_balance(base.graph)) {
-      options.channel_axis.emplace(name, axis);
-      options.observe.insert(name);
-    }
-  options.threads = options_.threads;
-  options.progress = [this](std::size_t done, std::size_t total) {
-    log_.progress("calibrate", done, total);
-  };
-  FOLD8_TRY(base.table, quant::calibrate(base.float_model, *samples_, options));
+  if (options_.statistics == nullptr) {
+    quant::CalibrateOptions observation = observation_of(base.graph, options_.threads);
+    if (options_.smooth.off) observation.channel_axis.clear();
+    observation.progress = [this](std::size_t done, std::size_t total) {
+      log_.progress("calibrate", done, total);
+    };
+    observation.outputs = [&](std::size_t i, const std::vector<TensorView>& outputs) {
+      if (i < options_.score_samples) base.outputs->keep(i, outputs);
+    };
+    FOLD8_TRY(base.table, quant::calibrate(std::move(model), *samples_, observation));
+  } else if (!measured_) {
+    base.table = options_.statistics->table;
+  } else {
+    FOLD8_TRY(base.table, ranges_after_rescaling(*options_.statistics, std::move(model), base.graph,
+                                                 samples_, options_.threads));
+  }
   if (base.table->samples == 0)
     return invalid_model("the calibration data holds no samples; give at least one");
-  summary_.samples = base.table->samples;
+  if (!measured_) remember_data(*base.table);
+  measured_ = true;
   return ok_status();
+}
+
+void Attempts::remember_data(const quant::CalibrationTable& table) {
+  summary_.samples = table.samples;
+  typical_.shapes = table.largest;
+  typical_.sample = table.largest_sample;
+  typical_.from_shapes = options_.statistics != nullptr;
+  for (std::string& w : quant::data_warnings(table)) summary_.warnings.push_back(std::move(w));
 }
 
 Result<Attempt> Attempts::attempt(const Base& base, QuantizeOptions options, std::string remedy) {
@@ -168,20 +193,21 @@ Result<Attempt> Attempts::attempt(const Base& base, QuantizeOptions options, std
 Result<Score> Attempts::score_of(const Base& base, const Graph& emitted) {
   const StageLog::Clock clock(log_, "check against float");
   Graph g = emitted;
-  const bool judged = base.judged_model != nullptr && judge_by(g, base.judged);
+  FloatOutputs others;
+  const bool judged = base.judged.empty() || judge_by(g, base.judged);
   FOLD8_TRY(auto model, exec::Model::from_graph(std::move(g)));
-  return score(judged ? base.judged_model : base.float_model, model, *samples_,
-               options_.score_samples, options_.threads,
-               judged || base.judged_model == nullptr ? base.outputs.get() : nullptr);
+  return score([&] { return judged ? judged_model(base) : float_model(base); }, model, *samples_,
+               options_.score_samples, options_.threads, judged ? *base.outputs : others);
 }
 
 // For people: errors of the outputs themselves.
 Status Attempts::score_outputs(const Base& base, Attempt& a) {
-  if (samples_ == nullptr || base.judged_model == nullptr) return ok_status();
+  if (samples_ == nullptr || base.judged.empty()) return ok_status();
   const StageLog::Clock clock(log_, "check against float");
   FOLD8_TRY(auto model, exec::Model::from_graph(a.graph));
-  FOLD8_TRY(Score s,
-            score(base.float_model, model, *samples_, options_.score_samples, options_.threads));
+  FloatOutputs kept;
+  FOLD8_TRY(Score s, score([&] { return float_model(base); }, model, *samples_,
+                           options_.score_samples, options_.threads, kept));
   a.score.outputs = std::move(s.outputs);
   return ok_status();
 }
@@ -246,8 +272,9 @@ Result<std::optional<Attempts::Base>> Attempts::smoothed(const Base& base) {
   {
     const StageLog::Clock clock(log_, "smooth");
     if (!options_.smooth.alpha) {
+      FOLD8_TRY(auto model, float_model(base));
       FOLD8_TRY(rows,
-                quant::sample_rows(base.float_model, *samples_, names, kRows, options_.threads));
+                quant::sample_rows(std::move(model), *samples_, names, kRows, options_.threads));
     }
     SmoothOptions o;
     o.alpha = options_.smooth.alpha;
@@ -334,7 +361,8 @@ Status Attempts::try_rounded(const Base& base, Attempt& best) {
     o.progress = [this](std::size_t done, std::size_t total) {
       log_.progress("round weights", done, total);
     };
-    FOLD8_TRY(rounded, round_weights(base.graph, base.float_model, *samples_, o));
+    FOLD8_TRY(auto model, float_model(base));
+    FOLD8_TRY(rounded, round_weights(base.graph, std::move(model), *samples_, o));
   }
   if (rounded.empty()) return ok_status();
   QuantizeOptions o = chosen_;
@@ -384,8 +412,9 @@ Status Attempts::try_static(const Base& base, Attempt& best) {
   o.calibration = &*base.table;
   {
     const StageLog::Clock clock(log_, "choose rounding");
+    FOLD8_TRY(auto model, float_model(base));
     FOLD8_TRY(const auto rows,
-              quant::sample_rows(base.float_model, *samples_, names, kRows, options_.threads));
+              quant::sample_rows(std::move(model), *samples_, names, kRows, options_.threads));
     o.static_inputs = better_static(base.graph, o, rows);
   }
   return o.static_inputs.empty() ? ok_status() : consider(base, o, best);

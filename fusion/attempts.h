@@ -32,24 +32,29 @@ class Attempts {
 
   // `fused`: canonicalized, folded, activations and residuals fused.
   Result<Attempt> best(graph::Graph fused);
+  // What multiply-adds are counted on.
+  const TypicalInput& typical() const { return typical_; }
 
  private:
   // What attempts start from.
   struct Base {
     graph::Graph unlowered;  // fused
     graph::Graph graph;      // and imported INT8 layers lowered
-    std::shared_ptr<const exec::Model> float_model;
     std::optional<quant::CalibrationTable> table;
     ShapeTable shapes;  // with a cost table only
     std::vector<SmoothedTensor> smoothed;
-    std::vector<std::string> judged;                  // judged_outputs() of the float model
-    std::shared_ptr<const exec::Model> judged_model;  // with these outputs; null: the float model
-    std::shared_ptr<FloatOutputs> outputs = std::make_shared<FloatOutputs>();  // of judged_model
+    std::vector<std::string> judged;  // judged_outputs(); empty: the outputs are
+    std::shared_ptr<FloatOutputs> outputs = std::make_shared<FloatOutputs>();  // those judged
   };
 
   Result<Base> prepare(graph::Graph fused);
+  // The float network, made when it is needed: as large as the weights once more.
+  Result<std::shared_ptr<const exec::Model>> float_model(const Base& base);
+  // With base.judged as outputs.
+  Result<std::shared_ptr<const exec::Model>> judged_model(const Base& base);
   bool needs_ranges(const graph::Graph& g) const;
-  Status calibrate(Base& base);
+  Status calibrate(Base& base, std::shared_ptr<const exec::Model> model);
+  void remember_data(const quant::CalibrationTable& table);
   Result<Score> score_of(const Base& base, const graph::Graph& emitted);
   Status score_outputs(const Base& base, Attempt& a);
   Result<Attempt> attempt(const Base& base, QuantizeOptions options, std::string remedy);
@@ -78,6 +83,8 @@ class Attempts {
   const ConvertOptions& options_;
   ConvertSummary& summary_;
   StageLog log_;
+  TypicalInput typical_;
+  bool measured_ = false;   // the network as it came
   QuantizeOptions chosen_;  // what the options say, and what the samples decided so far
 };
 

@@ -2,9 +2,11 @@
 
 #include "fusion/attempts.h"
 #include "fusion/batch_norms.h"
+#include "fusion/front.h"
 #include "fusion/model_facts.h"
 #include "fusion/pipeline.h"
 #include "fusion/stage_log.h"
+#include "fusion/statistics.h"
 #include "runtime/exec/model.h"
 
 namespace fold8::fusion {
@@ -12,42 +14,21 @@ namespace {
 
 using graph::Graph;
 
-// A weight that is not finite poisons every output: said here by name, before folding renames it.
-Status check_weights(const Graph& g) {
-  for (graph::NodeId n = 0; n < g.node_count(); ++n) {
-    const graph::Node& node = g.node(n);
-    const bool multiplies = std::holds_alternative<graph::Linear>(node.op) ||
-                            std::holds_alternative<graph::Conv>(node.op) ||
-                            std::holds_alternative<graph::MatMul>(node.op);
-    if (node.dead || !multiplies || node.inputs.size() < 2 || !g.is_constant(node.inputs[1]) ||
-        g.type(node.inputs[1]).dtype != DType::f32)
-      continue;
-    const auto values = g.constant<float>(node.inputs[1]);
-    if (const std::size_t bad = quant::first_not_finite(values); bad < values.size())
-      return invalid_model("node '" + node.name + "': weight '" + g.value(node.inputs[1]).name +
-                           "' is not finite (element " + std::to_string(bad) + " is " +
-                           (values[bad] != values[bad] ? "NaN" : "infinite") +
-                           "); no scale exists for it: repair the model");
-  }
-  return ok_status();
-}
-
 class Converter {
  public:
   Converter(quant::SampleSource* samples, const ConvertOptions& options)
-      : samples_(samples), options_(options), log_(options, summary_) {}
+      : samples_(samples), options_(options), log_(options, summary_) {
+    typical_.samples = samples;
+  }
 
   Result<Converted> run(Graph g) {
-    FOLD8_CHECK_OK(check_weights(g));
-    FOLD8_CHECK_OK(log_.run("canonicalize", g));
-    FOLD8_CHECK_OK(log_.run("fold", g));
-    summary_.batch_norms_left = batch_norms_left(g);
-    if (options_.layer_norm_to_rms_norm) FOLD8_CHECK_OK(log_.run("norms", g));
-    FOLD8_CHECK_OK(log_.run("fuse", g));
-    FOLD8_CHECK_OK(log_.run("attention", g));
+    FOLD8_CHECK_OK(run_front(g, samples_, options_, log_, summary_));
     if (options_.float_only) return float_model(std::move(g));
     if (options_.cost_table != nullptr) summary_.speed_target = options_.cost_table->target();
-    FOLD8_TRY(Attempt best, Attempts(samples_, options_, summary_).best(std::move(g)));
+    if (options_.statistics != nullptr) FOLD8_CHECK_OK(check_statistics(*options_.statistics, g));
+    Attempts attempts(samples_, options_, summary_);
+    FOLD8_TRY(Attempt best, attempts.best(std::move(g)));
+    typical_ = attempts.typical();
     take(best);
     return finish(std::move(best.graph));
   }
@@ -74,7 +55,7 @@ class Converter {
 
   Result<Converted> finish(Graph g) {
     FOLD8_TRY(auto model, exec::Model::from_graph(g));
-    FOLD8_TRY(const MacShares shares, mac_shares(model, samples_));
+    FOLD8_TRY(const MacShares shares, mac_shares(model, typical_));
     summary_.int8_mac_share = shares.linear;
     summary_.int8_attention_share = shares.attention;
     store_facts(summary_, options_.float_only, g);
@@ -85,6 +66,7 @@ class Converter {
   const ConvertOptions& options_;
   ConvertSummary summary_;
   StageLog log_;
+  TypicalInput typical_;
 };
 
 // SmoothQuant on the folded float network, with ranges of its own run.

@@ -14,6 +14,7 @@
 #include "fusion/rewrite/rewrite.h"
 #include "quant/error_metrics.h"
 #include "quant/sample_source.h"
+#include "quant/statistics.h"
 #include "runtime/graph/graph.h"
 
 namespace fold8::fusion {
@@ -30,9 +31,12 @@ struct ConvertOptions {
   Smoothing smooth;
   bool equalize = true;  // move factors between neighbouring layers (passes/equalize.cc)
   bool layer_norm_to_rms_norm = false;  // in pre-norm networks, where it is exact
+  bool reestimate_bn = false;           // BatchNorm statistics of the samples, before folding
   bool search = true;                   // try the remedies where INT8 is poor
   // Keep float what INT8 would make slower there (prefer_speed.h); null: INT8 wherever it can be.
   const CostTable* cost_table = nullptr;
+  // Ranges measured before (statistics.h), instead of those of `samples`; null: none.
+  const quant::Statistics* statistics = nullptr;
   double poor_sqnr_db = 15;
   std::size_t score_samples = 16;  // samples the check uses at most
   int threads = 1;
@@ -51,6 +55,15 @@ struct OutputError {
   std::optional<double> top1;
 };
 
+// A BatchNorm whose stored statistics were replaced (reestimate_batch_norms.h).
+struct ReestimatedNorm {
+  std::string node;
+  std::size_t channels = 0, kept = 0;      // kept: constant on the samples, as stored
+  std::uint64_t values = 0;                // of a channel, over all samples
+  double most_shift = 0, mean_shift = 0;   // of a channel's mean, in stored standard deviations
+  double least_ratio = 1, most_ratio = 1;  // new variance over stored, over the channels and 1
+};
+
 struct ConvertSummary {
   std::vector<StageTime> stages;
   std::vector<Declined> declined;
@@ -60,6 +73,7 @@ struct ConvertSummary {
   std::vector<std::string> warnings;  // constant tensors, remedies taken, poor outputs that remain
   std::vector<OutputError> outputs;   // INT8 against float on the samples
   std::vector<SmoothedTensor> smoothed;
+  std::vector<ReestimatedNorm> reestimated;
   int batch_norms_left = 0;
   std::string speed_target;              // of the cost table that chose the layers; empty: none did
   std::optional<double> int8_mac_share;  // none without multiply-adds
@@ -72,7 +86,8 @@ struct Converted {
   ConvertSummary summary;
 };
 
-// `samples` may be null for float_only, and for activations dynamic or float.
+// `samples` may be null for float_only, for activations dynamic or float, and with statistics; then
+// nothing is tried that only samples can judge.
 Result<Converted> convert(graph::Graph imported, quant::SampleSource* samples,
                           const ConvertOptions& options);
 

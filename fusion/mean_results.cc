@@ -7,7 +7,7 @@
 #include "fusion/passes/quantize.h"
 #include "fusion/pipeline.h"
 #include "fusion/round_weights.h"
-#include "runtime/exec/session.h"
+#include "quant/run_samples.h"
 
 namespace fold8::fusion {
 namespace {
@@ -176,14 +176,14 @@ Result<MeanResults> mean_results(Graph g, const std::vector<AveragedLayer>& laye
   FOLD8_TRY(const Tally emitted, run(stage("emit"), g));
   (void)emitted;
   FOLD8_TRY(auto model, exec::Model::from_graph(std::move(g)));
-  exec::SessionOptions options;
-  options.threads = threads;
-  options.plan_cache = 2;
-  FOLD8_TRY(auto session, exec::Session::create(model, options));
   const Graph& emitted_graph = model->graph();
   const auto producers = emitted_graph.producers();
   Averager means(layers);
-  session->set_tap([&](ValueId v, const TensorView& t) {
+  quant::RunOptions options;
+  options.most_samples = most_samples;
+  options.threads = threads;
+  quant::RunCallbacks callbacks;
+  callbacks.see = [&](ValueId v, const TensorView& t) {
     const std::string& name = emitted_graph.value(v).name;
     means.read(name, t);
     const auto it = names.find(name);
@@ -191,17 +191,8 @@ Result<MeanResults> mean_results(Graph g, const std::vector<AveragedLayer>& laye
     if (it != names.end() && p != graph::kNoNode)
       means.written(it->second, t, channel_axis(emitted_graph, emitted_graph.node(p), v));
     return ok_status();
-  });
-  const std::size_t used = std::min(samples.count(), most_samples);
-  for (std::size_t i = 0; i < used; ++i) {
-    FOLD8_TRY(const std::vector<Tensor> inputs, samples.sample(i * samples.count() / used));
-    std::vector<TensorView> views;
-    for (std::size_t k = 0; k < inputs.size(); ++k) {
-      views.push_back(inputs[k].view());
-      means.read(emitted_graph.value(emitted_graph.inputs[k]).name, views.back());
-    }
-    FOLD8_CHECK_OK(session->run(views));
-  }
+  };
+  FOLD8_CHECK_OK(quant::run_samples(model, samples, options, callbacks));
   return means.finish();
 }
 

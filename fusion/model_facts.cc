@@ -87,11 +87,12 @@ std::optional<SmoothedTensor> smoothed_from(const std::vector<std::string>& fiel
   return t;
 }
 
-// An input of zeros where extents that are not known become small.
-std::vector<Tensor> made_up_inputs(const Graph& g) {
+// Inputs of zeros; where no shapes are given, extents that are not known become small.
+std::vector<Tensor> made_up_inputs(const Graph& g, const std::vector<Shape>& shapes) {
   std::vector<Tensor> inputs;
-  for (graph::ValueId v : g.inputs) {
-    Shape s = g.type(v).shape;
+  for (std::size_t k = 0; k < g.inputs.size(); ++k) {
+    const graph::ValueId v = g.inputs[k];
+    Shape s = shapes.size() == g.inputs.size() ? shapes[k] : g.type(v).shape;
     for (int i = 0; i < s.rank(); ++i)
       if (!s[i].known()) s[i] = Dim(i == 0 ? 1 : s.rank() >= 4 && i >= 2 ? 64 : 16);
     constexpr std::int64_t kMost = std::int64_t{1}
@@ -102,19 +103,20 @@ std::vector<Tensor> made_up_inputs(const Graph& g) {
   return inputs;
 }
 
-struct FirstRun {
+struct OneRun {
   std::vector<Tensor> inputs;
   bool done = false;  // false: there is no sample, and a made-up one does not suit the model
 };
 
-Result<FirstRun> run_first_sample(exec::Session& session, quant::SampleSource* samples) {
+Result<OneRun> run_once(exec::Session& session, const TypicalInput& input) {
   const Graph& g = session.model().graph();
-  const bool real = samples != nullptr && samples->count() > 0;
-  FirstRun run;
+  const bool real =
+      !input.from_shapes && input.samples != nullptr && input.sample < input.samples->count();
+  OneRun run;
   if (real) {
-    FOLD8_TRY(run.inputs, samples->sample(0));
+    FOLD8_TRY(run.inputs, input.samples->sample(input.sample));
   } else {
-    run.inputs = made_up_inputs(g);
+    run.inputs = made_up_inputs(g, input.shapes);
     if (run.inputs.size() != g.inputs.size()) return run;
   }
   std::vector<TensorView> views;
@@ -138,12 +140,11 @@ bool is_int8_layer(const Graph& g, const Node& n) {
          is_quantizable(g.type(n.inputs[1]).dtype);
 }
 
-Result<MacShares> mac_shares(std::shared_ptr<const exec::Model> model,
-                             quant::SampleSource* samples) {
+Result<MacShares> mac_shares(std::shared_ptr<const exec::Model> model, const TypicalInput& input) {
   const Graph& g = model->graph();
   FOLD8_TRY(auto session, exec::Session::create(model));
   session->enable_profile(true);
-  FOLD8_TRY(const FirstRun first, run_first_sample(*session, samples));
+  FOLD8_TRY(const OneRun first, run_once(*session, input));
   if (!first.done) return MacShares{};
   double linear = 0, linear_int8 = 0, attention = 0, attention_int8 = 0;
   for (const exec::StepProfile& p : session->profile()) {
@@ -165,8 +166,7 @@ Result<MacShares> mac_shares(std::shared_ptr<const exec::Model> model,
   return shares;
 }
 
-Result<ShapeTable> shapes_of_first_sample(std::shared_ptr<const exec::Model> model,
-                                          quant::SampleSource* samples) {
+Result<ShapeTable> shapes_of(std::shared_ptr<const exec::Model> model, const TypicalInput& input) {
   const Graph& g = model->graph();
   FOLD8_TRY(auto session, exec::Session::create(model));
   ShapeTable shapes;
@@ -174,7 +174,7 @@ Result<ShapeTable> shapes_of_first_sample(std::shared_ptr<const exec::Model> mod
     shapes.insert_or_assign(g.value(v).name, t.shape);
     return ok_status();
   });
-  FOLD8_TRY(const FirstRun first, run_first_sample(*session, samples));
+  FOLD8_TRY(const OneRun first, run_once(*session, input));
   if (!first.done) return ShapeTable{};
   for (std::size_t i = 0; i < g.inputs.size(); ++i)
     shapes.insert_or_assign(g.value(g.inputs[i]).name, first.inputs[i].shape());

@@ -22,16 +22,20 @@ struct MacShares {
   std::optional<double> linear;     // of layers with constant weights; none without multiply-adds
   std::optional<double> attention;  // of products of two activations
 };
-// Counts the multiply-adds of the first sample (or of a made-up one, if there is none and the
-// extents allow it).
-Result<MacShares> mac_shares(std::shared_ptr<const exec::Model> model,
-                             quant::SampleSource* samples);
+// The input multiply-adds are counted on: a sample; without samples (or from_shapes) zeros of these
+// shapes; without shapes made-up ones, if the extents allow it.
+struct TypicalInput {
+  quant::SampleSource* samples = nullptr;
+  std::size_t sample = 0;
+  std::vector<Shape> shapes;
+  bool from_shapes = false;
+};
+Result<MacShares> mac_shares(std::shared_ptr<const exec::Model> model, const TypicalInput& input);
 
 using ShapeTable = std::map<std::string, Shape>;
-// The shape of every value by name, for that same sample. Empty if a made-up one does not suit the
+// The shape of every value by name, for that same input. Empty if a made-up one does not suit the
 // model.
-Result<ShapeTable> shapes_of_first_sample(std::shared_ptr<const exec::Model> model,
-                                          quant::SampleSource* samples);
+Result<ShapeTable> shapes_of(std::shared_ptr<const exec::Model> model, const TypicalInput& input);
 
 void store_facts(const ConvertSummary& summary, bool is_float, graph::Graph& g);
 // What store_facts() wrote: summary fields that inspect shows (stages and outputs stay empty).

@@ -12,57 +12,58 @@ namespace {
 // The reference's outputs on sample i: kept ones, or of a run.
 class Reference {
  public:
-  Reference(std::shared_ptr<const exec::Model> model, const exec::SessionOptions& options,
-            FloatOutputs* kept)
-      : model_(std::move(model)), options_(options), kept_(kept) {}
+  Reference(const ModelMaker& model, const exec::SessionOptions& options, FloatOutputs& kept)
+      : model_(model), options_(options), kept_(kept) {}
 
   Result<std::vector<TensorView>> outputs(std::size_t i, const std::vector<TensorView>& inputs) {
-    if (kept_ != nullptr && i < kept_->samples.size()) {
+    if (i < kept_.samples.size()) {
       std::vector<TensorView> views;
-      for (const Tensor& t : kept_->samples[i]) views.push_back(t.view());
+      for (const Tensor& t : kept_.samples[i]) views.push_back(t.view());
       return views;
     }
     if (session_ == nullptr) {
-      FOLD8_TRY(session_, exec::Session::create(model_, options_));
+      FOLD8_TRY(auto model, model_());
+      FOLD8_TRY(session_, exec::Session::create(std::move(model), options_));
     }
     FOLD8_CHECK_OK(session_->run(inputs));
     const auto& outputs = session_->outputs();
     std::vector<TensorView> views(outputs.begin(), outputs.end());
-    keep(i, views);
+    kept_.keep(i, views);
     return views;
   }
 
  private:
-  void keep(std::size_t i, const std::vector<TensorView>& views) {
-    if (kept_ == nullptr || i != kept_->samples.size()) return;
-    std::size_t bytes = 0;
-    for (const TensorView& v : views) bytes += v.bytes();
-    if (kept_->bytes + bytes > FloatOutputs::kMostBytes) return;
-    std::vector<Tensor> copies;
-    for (const TensorView& v : views) {
-      copies.emplace_back(v.dtype, v.shape);
-      if (v.bytes() > 0) std::memcpy(copies.back().view().data, v.data, v.bytes());
-    }
-    kept_->samples.push_back(std::move(copies));
-    kept_->bytes += bytes;
-  }
-
-  std::shared_ptr<const exec::Model> model_;
+  const ModelMaker& model_;
   const exec::SessionOptions& options_;
-  FloatOutputs* kept_;
+  FloatOutputs& kept_;
   std::unique_ptr<exec::Session> session_;
 };
 
 }  // namespace
 
-Result<Score> score(std::shared_ptr<const exec::Model> reference,
-                    std::shared_ptr<const exec::Model> candidate, quant::SampleSource& samples,
-                    std::size_t at_most, int threads, FloatOutputs* kept) {
+void FloatOutputs::keep(std::size_t i, const std::vector<TensorView>& outputs) {
+  if (i != samples.size()) return;
+  std::size_t more = 0;
+  for (const TensorView& v : outputs) more += v.bytes();
+  if (bytes + more > kMostBytes) return;
+  std::vector<Tensor> copies;
+  for (const TensorView& v : outputs) {
+    copies.emplace_back(v.dtype, v.shape);
+    if (v.bytes() > 0) std::memcpy(copies.back().view().data, v.data, v.bytes());
+  }
+  samples.push_back(std::move(copies));
+  bytes += more;
+}
+
+Result<Score> score(const ModelMaker& reference, std::shared_ptr<const exec::Model> candidate,
+                    quant::SampleSource& samples, std::size_t at_most, int threads,
+                    FloatOutputs& kept) {
   exec::SessionOptions options;
   options.threads = threads;
   Reference a(reference, options, kept);
   FOLD8_TRY(auto b, exec::Session::create(candidate, options));
-  const std::size_t outputs = reference->graph().outputs.size();
+  const graph::Graph& g = candidate->graph();
+  const std::size_t outputs = g.outputs.size();
   std::vector<quant::ErrorMeter> meters(outputs);
   std::vector<quant::ClassMeter> classes(outputs);
   for (std::size_t i = 0; i < std::min(at_most, samples.count()); ++i) {
@@ -75,10 +76,8 @@ Result<Score> score(std::shared_ptr<const exec::Model> reference,
       const TensorView &x = wanted[o], &y = b->outputs()[o];
       if (x.dtype != DType::f32 || y.dtype != DType::f32 || !(x.shape == y.shape)) continue;
       if (const Status s = meters[o].add(x.as<const float>(), y.as<const float>()); !s.ok())
-        return in_context("output '" +
-                              reference->graph().value(reference->graph().outputs[o]).name +
-                              "', sample " + std::to_string(i),
-                          s.error());
+        return in_context(
+            "output '" + g.value(g.outputs[o]).name + "', sample " + std::to_string(i), s.error());
       if (x.shape.rank() == 2)
         classes[o].add(x.as<const float>(), y.as<const float>(),
                        static_cast<std::size_t>(x.shape.extent(1)));
@@ -86,9 +85,8 @@ Result<Score> score(std::shared_ptr<const exec::Model> reference,
   }
   Score result;
   for (std::size_t o = 0; o < outputs; ++o) {
-    if (reference->graph().type(reference->graph().outputs[o]).dtype != DType::f32) continue;
-    OutputError e{reference->graph().value(reference->graph().outputs[o]).name, meters[o].summary(),
-                  classes[o].top1()};
+    if (g.type(g.outputs[o]).dtype != DType::f32) continue;
+    OutputError e{g.value(g.outputs[o]).name, meters[o].summary(), classes[o].top1()};
     if (e.error.sqnr_db)
       result.worst_sqnr_db = std::min(result.worst_sqnr_db.value_or(1e9), *e.error.sqnr_db);
     if (e.top1) result.worst_top1 = std::min(result.worst_top1.value_or(1), *e.top1);

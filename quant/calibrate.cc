@@ -2,15 +2,24 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
+#include <limits>
+#include <numeric>
 #include <optional>
 
-#include "runtime/exec/session.h"
+#include "quant/run_samples.h"
+#include "runtime/format/layout.h"
 
 namespace fold8::quant {
 namespace {
 
-// Observes tensors of one sample; what went wrong is said with the sample's number and the tensor's
-// name.
+Error bad_value(const std::string& name, std::span<const float> values, std::size_t i) {
+  return invalid_model("tensor '" + name + "' holds " +
+                       (std::isnan(values[i]) ? "NaN" : "an infinity") + " (element " +
+                       std::to_string(i) + "); remove the sample or repair the data");
+}
+
+// Observes tensors of one sample after the other.
 class Watcher {
  public:
   Watcher(const graph::Graph& g, const CalibrateOptions& options, CalibrationTable& table) {
@@ -28,21 +37,17 @@ class Watcher {
     }
   }
 
-  Status see(graph::ValueId v, const TensorView& t, std::size_t sample) {
+  void begin(std::uint64_t sample) { sample_ = sample; }
+
+  Status see(graph::ValueId v, const TensorView& t) {
     const auto& w = watched_[static_cast<std::size_t>(v)];
     if (!w || t.dtype != DType::f32) return ok_status();
     const auto values = t.as<const float>();
-    if (w->observer == nullptr) {
-      const auto nan =
-          std::find_if(values.begin(), values.end(), [](float x) { return std::isnan(x); });
-      return nan == values.end()
-                 ? ok_status()
-                 : Status(bad_value(sample, *w->name, values,
-                                    static_cast<std::size_t>(nan - values.begin())));
-    }
-    if (const std::size_t bad = first_not_finite(values); bad < values.size())
-      return bad_value(sample, *w->name, values, bad);
-    w->observer->add(values);
+    const Extent extent = extent_of(values);
+    if (w->observer == nullptr)
+      return extent.finite ? ok_status() : only_infinite(*w->name, values);
+    if (!extent.finite) return bad_value(*w->name, values, first_not_finite(values));
+    w->observer->add(values, extent, sample_);
     const bool last = t.layout == Layout::channels_last && w->channel_axis == 1;
     if (w->channel_axis >= 0 && w->channel_axis < t.shape.rank() &&
         (last || t.layout == Layout::plain))
@@ -53,12 +58,10 @@ class Watcher {
   }
 
  private:
-  static Error bad_value(std::size_t sample, const std::string& name, std::span<const float> values,
-                         std::size_t i) {
-    return invalid_model("calibration sample " + std::to_string(sample) + ": tensor '" + name +
-                         "' holds " + (std::isnan(values[i]) ? "NaN" : "an infinity") +
-                         " (element " + std::to_string(i) +
-                         "); remove the sample or repair the data");
+  static Status only_infinite(const std::string& name, std::span<const float> values) {
+    for (std::size_t i = 0; i < values.size(); ++i)
+      if (std::isnan(values[i])) return bad_value(name, values, i);
+    return ok_status();
   }
 
   struct Watched {
@@ -67,41 +70,128 @@ class Watcher {
     const std::string* name;
   };
   std::vector<std::optional<Watched>> watched_;
+  std::uint64_t sample_ = 0;
 };
 
+// Every element has the bytes of the first.
+bool is_uniform(const TensorView& t) {
+  const std::size_t bytes = t.bytes(), size = size_of(t.dtype);
+  return bytes <= size ||
+         std::memcmp(t.data, static_cast<const char*>(t.data) + size, bytes - size) == 0;
+}
+
+bool is_blank(const std::vector<TensorView>& inputs) {
+  bool tells = false;  // one number is no picture
+  for (const TensorView& t : inputs) {
+    if (!is_uniform(t)) return false;
+    tells = tells || t.bytes() > size_of(t.dtype);
+  }
+  return tells;
+}
+
+std::vector<Shape> shapes_of(const std::vector<TensorView>& inputs) {
+  std::vector<Shape> shapes;
+  for (const TensorView& t : inputs) shapes.push_back(t.shape);
+  return shapes;
+}
+
+// Total elements first, then extents in order: any two samples compare the same way everywhere.
+std::vector<std::int64_t> size_key(const std::vector<Shape>& shapes) {
+  std::vector<std::int64_t> key{0};
+  for (const Shape& s : shapes) {
+    key[0] += s.count();
+    for (int i = 0; i < s.rank(); ++i) key.push_back(s.extent(i));
+  }
+  return key;
+}
+
+bool is_larger(const std::vector<Shape>& shapes, const std::vector<Shape>& largest) {
+  return largest.empty() || size_key(largest) < size_key(shapes);
+}
+
+void remember_sample(const std::vector<TensorView>& inputs, std::size_t sample, std::uint64_t hash,
+                     CalibrationTable& table) {
+  ++table.samples;
+  const bool batch = !inputs.empty() && inputs[0].shape.rank() > 1;
+  table.rows += batch ? static_cast<std::uint64_t>(inputs[0].shape.extent(0)) : 1;
+  table.blank += is_blank(inputs);
+  table.seen.add(hash);
+  const std::vector<Shape> shapes = shapes_of(inputs);
+  if (!is_larger(shapes, table.largest)) return;
+  table.largest = shapes;
+  table.largest_sample = sample;
+}
+
 }  // namespace
+
+void SampleSet::add(std::uint64_t hash, std::uint64_t times) {
+  times_[hash] += times;
+  if (times_.size() > kMost) times_.erase(std::prev(times_.end()));
+}
+
+void SampleSet::merge(const SampleSet& other) {
+  for (const auto& [hash, times] : other.times_) add(hash, times);
+}
+
+std::uint64_t SampleSet::repeats() const {
+  std::uint64_t sum = 0;
+  for (const auto& [hash, times] : times_) sum += times - 1;
+  return sum;
+}
+
+std::uint64_t hash_of(const std::vector<TensorView>& inputs) {
+  std::vector<std::uint64_t> parts;
+  for (const TensorView& t : inputs) {
+    parts.push_back(static_cast<std::uint64_t>(t.dtype));
+    for (int i = 0; i < t.shape.rank(); ++i)
+      parts.push_back(static_cast<std::uint64_t>(t.shape.extent(i)));
+    parts.push_back(format::checksum(t.data, t.bytes()));
+  }
+  return format::checksum(parts.data(), parts.size() * sizeof(std::uint64_t));
+}
 
 const Observer* CalibrationTable::find(const std::string& name) const {
   const auto it = tensors.find(name);
   return it == tensors.end() ? nullptr : &it->second;
 }
 
+Status CalibrationTable::merge(const CalibrationTable& other) {
+  const auto same_name = [](const auto& a, const auto& b) { return a.first == b.first; };
+  if (!std::equal(tensors.begin(), tensors.end(), other.tensors.begin(), other.tensors.end(),
+                  same_name))
+    return invalid_argument(
+        "the statistics are of other tensors: not of the same model, or not "
+        "gathered with the same options");
+  for (auto& [name, observer] : tensors) observer.merge(other.tensors.at(name));
+  samples += other.samples;
+  rows += other.rows;
+  blank += other.blank;
+  seen.merge(other.seen);
+  if (!other.largest.empty() && is_larger(other.largest, largest)) largest = other.largest;
+  return ok_status();
+}
+
 Result<CalibrationTable> calibrate(std::shared_ptr<const exec::Model> model, SampleSource& samples,
                                    const CalibrateOptions& options) {
   CalibrationTable table;
-  exec::SessionOptions session_options;
-  session_options.threads = options.threads;
-  session_options.plan_cache = 2;
-  FOLD8_TRY(auto session, exec::Session::create(model, session_options));
-  const graph::Graph& g = model->graph();
-  Watcher watcher(g, options, table);
-  std::size_t current = 0;
-  session->set_tap(
-      [&](graph::ValueId v, const TensorView& t) { return watcher.see(v, t, current); });
-  for (current = 0; current < samples.count(); ++current) {
-    FOLD8_TRY(const std::vector<Tensor> inputs, samples.sample(current));
-    std::vector<TensorView> views;
-    for (std::size_t i = 0; i < inputs.size(); ++i) {
-      views.push_back(inputs[i].view());
-      FOLD8_CHECK_OK(watcher.see(g.inputs[i], views.back(), current));
-    }
-    if (const Status s = session->run(views); !s.ok())
-      return s.error().message.find("sample ") != std::string::npos
-                 ? s.error()
-                 : in_context("calibration sample " + std::to_string(current), s.error());
-    ++table.samples;
-    if (options.progress) options.progress(current + 1, samples.count());
-  }
+  Watcher watcher(model->graph(), options, table);
+  RunOptions run;
+  run.threads = options.threads;
+  run.progress = options.progress;
+  RunCallbacks callbacks;
+  callbacks.begin = [&](std::size_t i, const std::vector<TensorView>& inputs) {
+    const std::uint64_t hash = hash_of(inputs);
+    remember_sample(inputs, i, hash, table);
+    watcher.begin(hash);
+    return ok_status();
+  };
+  callbacks.see = [&](graph::ValueId v, const TensorView& t) { return watcher.see(v, t); };
+  if (options.outputs)
+    callbacks.end = [&](std::size_t i, const std::vector<TensorView>& outputs) {
+      options.outputs(i, outputs);
+      return ok_status();
+    };
+  FOLD8_CHECK_OK(run_samples(std::move(model), samples, run, callbacks));
   return table;
 }
 

@@ -135,6 +135,7 @@ double expected_squared_error(const Histogram& h, double scale, double lo, doubl
 Range choose_range(const Observer& o, Method method, double percentile) {
   if (o.empty()) return {};
   const Range full{o.min(), o.max()};
+  if (o.histogram().empty()) return full;  // all that is known
   switch (method) {
     case Method::minmax:
       return full;

@@ -20,6 +20,19 @@ using graph::Node;
 using graph::NodeId;
 using graph::ValueId;
 
+// Tensors that a run of the reference computes or is given and that stand for real numbers: floats,
+// and codes whose scales are known beforehand (an INT8 model can be the reference, too).
+std::set<std::string> real_tensors(const Graph& g) {
+  std::set<std::string> names = float_tensors(g);
+  for (ValueId v = 0; v < g.value_count(); ++v) {
+    const TensorType& t = g.type(v);
+    if (!g.is_constant(v) && is_quantizable(t.dtype) && t.quant &&
+        t.quant->granularity() != Granularity::per_token)
+      names.insert(g.value(v).name);
+  }
+  return names;
+}
+
 // The reference's float tensors of one sample, by name. Kept for the tensors somebody asks for
 // only.
 using Tensors = std::unordered_map<std::string, std::pair<Shape, std::vector<float>>>;
@@ -30,7 +43,8 @@ struct Layer {
   ErrorMeter own, accumulated;
   std::optional<SingleLayer> alone;
   std::uint64_t seen = 0, clipped = 0;
-  std::vector<bool> codes;
+  std::vector<std::uint64_t> codes;  // 256, or none
+  std::optional<LayerPlotter> plotter;
   // A per-token tensor waits here for its scales, which are another result of the same operator.
   std::optional<Tensor> waiting;
 };
@@ -45,7 +59,7 @@ class Comparer {
     FOLD8_TRY(pairs_, matching_outputs(reference_->graph(), other_->graph()));
     meters_.resize(pairs_.size());
     classes_.resize(pairs_.size());
-    if (options_.layers) FOLD8_CHECK_OK(find_layers());
+    if (options_.layers) FOLD8_CHECK_OK(find_layers(samples.count()));
     exec::SessionOptions session_options;
     session_options.threads = options_.threads;
     FOLD8_TRY(a_, exec::Session::create(reference_, session_options));
@@ -64,10 +78,10 @@ class Comparer {
     return in_context("tensor '" + tensor + "', sample " + std::to_string(sample_), e);
   }
 
-  Status find_layers() {
+  Status find_layers(std::size_t samples) {
     const Graph& g = other_->graph();
     const std::vector<NodeId> producers = g.producers();
-    reference_names_ = float_tensors(reference_->graph());
+    reference_names_ = real_tensors(reference_->graph());
     const std::function<bool(const std::string&)> known = [this](const std::string& n) {
       return reference_names_.count(n) != 0;
     };
@@ -92,8 +106,13 @@ class Comparer {
         layer.error.own_missing = alone.error().message;
       }
       wanted_.insert(layer.error.name);
-      if (g.type(out).dtype == DType::u8 && g.type(out).quant->is_per_tensor())
-        layer.codes.resize(256);
+      if (g.type(out).dtype == DType::u8) layer.codes.resize(256);
+      layer.error.range = range_of(g.value(out));
+      if (options_.plots) {
+        const int axis = plotted_axis(node.op, g.type(out).shape);
+        layer.plotter.emplace(
+            axis, axis < 0 ? 0 : static_cast<std::size_t>(g.type(out).shape.extent(axis)), samples);
+      }
       by_value_[out] = layers_.size();
       if (g.type(out).quant && g.type(out).quant->granularity() == Granularity::per_token &&
           node.outputs.size() > 2 && node.outputs[2] != kNoValue)
@@ -101,6 +120,15 @@ class Comparer {
       layers_.push_back(std::move(layer));
     }
     return ok_status();
+  }
+
+  // The smallest and largest real number that codes of one scale stand for.
+  static std::optional<std::pair<double, double>> range_of(const graph::Value& v) {
+    if (v.type.dtype != DType::u8 || !v.type.quant || !v.type.quant->is_per_tensor() ||
+        !v.rescale.empty())
+      return std::nullopt;
+    const double scale = v.type.quant->scale(), zero = v.type.quant->zero_point();
+    return std::pair{(0 - zero) * scale, (255 - zero) * scale};
   }
 
   void watch() {
@@ -113,8 +141,11 @@ class Comparer {
 
   void keep(const Graph& g, ValueId v, const TensorView& t) {
     const std::string& name = g.value(v).name;
-    if (t.dtype != DType::f32 || wanted_.count(name) == 0) return;
-    tensors_[name] = {t.shape, *plain_f32(t, g.type(v))};
+    if (wanted_.count(name) == 0) return;
+    auto values = plain_f32(t, g.type(v));
+    if (!values) return;
+    undo_rescale(g.value(v), t.shape, *values);
+    tensors_[name] = {t.shape, std::move(*values)};
   }
 
   Status accumulate(ValueId v, const TensorView& t) {
@@ -148,15 +179,17 @@ class Comparer {
     undo_rescale(g.value(v), t.shape, *got);
     if (const Status s = layer.accumulated.add(reference, *got); !s.ok())
       return at_sample(s.error(), layer.error.name);
+    if (layer.plotter) layer.plotter->add(sample_, t.shape, reference, *got);
     if (!layer.codes.empty()) count_codes(layer, g.value(v), t, reference);
     return ok_status();
   }
 
   static void count_codes(Layer& layer, const graph::Value& v, const TensorView& t,
                           std::vector<float> reference) {
+    for (std::uint8_t code : t.as<const std::uint8_t>()) ++layer.codes[code];
+    if (!v.type.quant->is_per_tensor()) return;
     const QuantParams& q = *v.type.quant;
     apply_rescale(v, t.shape, reference);
-    for (std::uint8_t code : t.as<const std::uint8_t>()) layer.codes[code] = true;
     const double lo = (-0.5 - q.zero_point()) * static_cast<double>(q.scale()),
                  hi = (255.5 - q.zero_point()) * static_cast<double>(q.scale());
     for (float r : reference) layer.clipped += r < lo || r > hi;
@@ -194,6 +227,9 @@ class Comparer {
             invalid_model("shapes differ: " + to_string(x.shape) + " and " + to_string(y.shape)),
             name);
       if (const Status s = meters_[p].add(*u, *v); !s.ok()) return at_sample(s.error(), name);
+      if (options_.on_output)
+        if (const Status s = options_.on_output({name, x.dtype, x.shape, *u, *v}); !s.ok())
+          return at_sample(s.error(), name);
       if (x.dtype == DType::f32 && x.shape.rank() == 2)
         classes_[p].add(*u, *v, static_cast<std::size_t>(x.shape.extent(1)));
     }
@@ -228,11 +264,15 @@ class Comparer {
     for (Layer& layer : layers_) {
       layer.error.accumulated = layer.accumulated.summary();
       if (layer.alone) layer.error.own = layer.own.summary();
-      if (!layer.codes.empty() && layer.seen > 0) {
+      if (layer.seen > 0)
         layer.error.clipped = static_cast<double>(layer.clipped) / static_cast<double>(layer.seen);
-        layer.error.codes_used =
-            static_cast<int>(std::count(layer.codes.begin(), layer.codes.end(), true));
+      const auto used = std::count_if(layer.codes.begin(), layer.codes.end(),
+                                      [](std::uint64_t n) { return n > 0; });
+      if (used > 0) {
+        layer.error.codes_used = static_cast<int>(used);
+        layer.error.code_counts = std::move(layer.codes);
       }
+      if (layer.plotter) layer.error.plots = layer.plotter->take();
       c.layers.push_back(std::move(layer.error));
     }
     return c;

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "quant/error_metrics.h"
+#include "quant/layer_plots.h"
 #include "quant/sample_source.h"
 #include "runtime/exec/model.h"
 
@@ -28,8 +29,11 @@ struct LayerError {
   std::string own_missing;          // why not
   ErrorSummary accumulated;
   std::optional<double>
-      clipped;  // share of reference values outside the range of the codes (u8 tensors)
-  std::optional<int> codes_used;  // of 256
+      clipped;  // share of reference values outside the range of the codes (u8 tensors, one scale)
+  std::optional<int> codes_used;                   // of 256
+  std::vector<std::uint64_t> code_counts;          // how often each of the 256 occurs; empty: no u8
+  std::optional<std::pair<double, double>> range;  // real numbers that its codes stand for
+  std::optional<LayerPlots> plots;                 // CompareOptions::plots
 };
 
 struct OutputComparison {
@@ -44,10 +48,22 @@ struct Comparison {
   std::size_t samples = 0;
 };
 
+// An output of both models in one sample, as real numbers.
+struct OutputPair {
+  const std::string& name;
+  DType dtype;  // in the reference
+  const Shape& shape;
+  std::span<const float> reference, got;
+};
+
 struct CompareOptions {
   bool layers = true;
+  bool plots = false;  // fills LayerError::plots
   int threads = 1;
   std::function<void(std::size_t done, std::size_t total)> progress;
+  // Called for every matched output of every sample (accuracy against labels); its errors end the
+  // comparison.
+  std::function<Status(const OutputPair&)> on_output;
 };
 
 // Models must have the same inputs and outputs by name. Errors name tensor and sample.

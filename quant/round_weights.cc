@@ -4,11 +4,16 @@
 #include <cmath>
 #include <numeric>
 
+#include "quant/wide_loops.h"
+
 namespace fold8::quant {
 namespace {
 
 constexpr std::size_t kBlock = 48;  // channels whose effect on the others is summed up at a time
-constexpr std::size_t kTile = 16;   // outputs rounded side by side
+constexpr std::size_t kTile = Effects::kLanes;  // outputs rounded side by side
+constexpr std::size_t kRows = 12;  // of a matrix that a panel is subtracted from at once
+
+constexpr double kToInteger = 0x1.8p52;  // x + it - it: rounded to an integer, half to even
 
 // a (row-major, n x n, its upper triangle) becomes R with R^T R = a.
 // `least`: what no pivot is below but for rounding.
@@ -28,13 +33,12 @@ void cholesky(std::vector<double>& a, std::size_t n, double least, ThreadPool& p
     }
     if (end == n) break;
     pool.parallel_for(n - end, 16, [&](std::size_t first, std::size_t last, std::size_t) {
-      for (std::size_t i = end + first; i < end + last; ++i) {
-        double* ri = a.data() + i * n;
-        for (std::size_t k = b; k < end; ++k) {
-          const double* rk = a.data() + k * n;
-          const double f = rk[i];
-          for (std::size_t j = i; j < n; ++j) ri[j] -= f * rk[j];
-        }
+      for (std::size_t i = end + first; i < end + last; i += kRows) {
+        const std::size_t rows = std::min(kRows, end + last - i);
+        // Whole vectors up to the last column; what lies below the diagonal is never read.
+        const std::size_t cols = (n - i + kTile - 1) / kTile * kTile, j = cols <= n ? n - cols : i;
+        const double* rk = a.data() + b * n;
+        subtract_products({a.data() + i * n + j, rk + i, rk + j, n, rows, n - j, end - b});
       }
     });
   }
@@ -67,30 +71,22 @@ class Tile {
     for (std::size_t end = width; end > 0;) {
       const std::size_t begin = end > kBlock ? end - kBlock : 0;
       for (std::size_t j = end; j-- > begin;) {
-        add_effects(j, j + 1, end);
+        effects(j, 1, j + 1, end);
         double q[kTile];
         choose(j, q);
         for (std::size_t t = 0; t < count; ++t)
           codes[(first + t) * width + order[j]] = static_cast<std::int8_t>(q[t]);
       }
-      for (std::size_t j = 0; j < begin; ++j) add_effects(j, begin, end);
+      effects(0, begin, begin, end);
       end = begin;
     }
   }
 
  private:
-  // sum_j += R_ji e_i for i in [begin, end).
-  void add_effects(std::size_t j, std::size_t begin, std::size_t end) {
-    const double* r = factor_.row(j);
-    double sum[kTile];
-    double* kept = sum_.data() + j * kTile;
-    for (std::size_t t = 0; t < kTile; ++t) sum[t] = kept[t];
-    for (std::size_t i = begin; i < end; ++i) {
-      const double* e = e_.data() + i * kTile;
-      const double f = r[i];
-      for (std::size_t t = 0; t < kTile; ++t) sum[t] += f * e[t];
-    }
-    for (std::size_t t = 0; t < kTile; ++t) kept[t] = sum[t];
+  // sum_j += R_ji e_i for i in [begin, end), for `count` channels from j on.
+  void effects(std::size_t j, std::size_t count, std::size_t begin, std::size_t end) {
+    add_effects({sum_.data() + j * kTile, factor_.row(j) + begin, e_.data() + begin * kTile,
+                 factor_.width(), count, end - begin});
   }
 
   void choose(std::size_t j, double* q) {
@@ -98,7 +94,7 @@ class Tile {
     const double* scale = scales_.data() + factor_.order()[j] / group_ * kTile;
     for (std::size_t t = 0; t < kTile; ++t) {
       const double w = w_[j * kTile + t], wanted = w + sum_[j * kTile + t] / diagonal;
-      q[t] = std::clamp(__builtin_rint(wanted / scale[t]), -127.0, 127.0);
+      q[t] = (std::clamp(wanted / scale[t], -127.0, 127.0) + kToInteger) - kToInteger;
       e_[j * kTile + t] = w - q[t] * scale[t];
     }
   }

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "runtime/exec/session.h"
+#include "quant/run_samples.h"
 
 namespace fold8::quant {
 namespace {
@@ -29,27 +29,18 @@ Result<std::map<std::string, SampleRows>> sample_rows(std::shared_ptr<const exec
                                                       std::size_t rows, int threads) {
   std::map<std::string, SampleRows> result;
   if (samples.count() == 0) return result;
-  exec::SessionOptions options;
-  options.threads = threads;
-  options.plan_cache = 2;
-  FOLD8_TRY(auto session, exec::Session::create(model, options));
   const graph::Graph& g = model->graph();
   // With more samples than rows some of them give none.
   const std::size_t used = std::min(samples.count(), rows), each = (rows + used - 1) / used;
-  session->set_tap([&](graph::ValueId v, const TensorView& t) {
+  RunOptions options;
+  options.most_samples = used;
+  options.threads = threads;
+  RunCallbacks callbacks;
+  callbacks.see = [&](graph::ValueId v, const TensorView& t) {
     if (names.count(g.value(v).name) != 0) take(t, each, result[g.value(v).name]);
     return ok_status();
-  });
-  for (std::size_t i = 0; i < used; ++i) {
-    FOLD8_TRY(const std::vector<Tensor> inputs, samples.sample(i * samples.count() / used));
-    std::vector<TensorView> views;
-    for (std::size_t k = 0; k < inputs.size(); ++k) {
-      views.push_back(inputs[k].view());
-      const std::string& name = g.value(g.inputs[k]).name;
-      if (names.count(name) != 0) take(views.back(), each, result[name]);
-    }
-    FOLD8_CHECK_OK(session->run(views));
-  }
+  };
+  FOLD8_CHECK_OK(run_samples(model, samples, options, callbacks));
   return result;
 }
 

@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 
+#include "quant/run_samples.h"
 #include "runtime/exec/session.h"
 
 namespace fold8::quant {
@@ -11,26 +12,75 @@ namespace {
 
 constexpr std::size_t kBlock = 256;  // rows whose products are summed by one run
 
-// x [kBlock, width] -> x^T x, in fold8's own kernels: the same bits everywhere.
-Result<std::unique_ptr<exec::Session>> product_of_width(std::size_t width, int threads) {
-  graph::Graph g;
-  const auto n = static_cast<std::int64_t>(width);
-  const graph::ValueId x = g.add_value(
-      "x", TensorType{DType::f32, Shape{static_cast<std::int64_t>(kBlock), n}, {}, Layout::plain});
-  const graph::ValueId y = g.add_value("y", TensorType{DType::f32, Shape{n, n}, {}, Layout::plain});
-  g.add_node(graph::MatMul{1.0f, true, false}, "xx", {x, x}, {y});
-  g.inputs = {x};
-  g.outputs = {y};
-  FOLD8_TRY(auto model, exec::Model::from_graph(std::move(g)));
-  exec::SessionOptions options;
-  options.threads = threads;
-  return exec::Session::create(std::move(model), options);
-}
+constexpr std::size_t kPanel = 512;  // columns whose products are summed by one run
+
+// a [kBlock, m], b [kBlock, n] -> a^T b, in fold8's own kernels: the same bits everywhere, whatever
+// the extents.
+class Product {
+ public:
+  static Result<std::unique_ptr<Product>> of(std::size_t m, std::size_t n, int threads) {
+    graph::Graph g;
+    const auto shape = [](std::size_t rows, std::size_t cols) {
+      return Shape{static_cast<std::int64_t>(rows), static_cast<std::int64_t>(cols)};
+    };
+    const auto value = [&](const char* name, std::size_t rows, std::size_t cols) {
+      return g.add_value(name, TensorType{DType::f32, shape(rows, cols), {}, Layout::plain});
+    };
+    const graph::ValueId a = value("a", kBlock, m), b = value("b", kBlock, n), y = value("y", m, n);
+    g.add_node(graph::MatMul{1.0f, true, false}, "y", {a, b}, {y});
+    g.inputs = {a, b};
+    g.outputs = {y};
+    FOLD8_TRY(auto model, exec::Model::from_graph(std::move(g)));
+    exec::SessionOptions options;
+    options.threads = threads;
+    auto product = std::unique_ptr<Product>(new Product);
+    FOLD8_TRY(product->session_, exec::Session::create(std::move(model), options));
+    product->a_ = Tensor(DType::f32, shape(kBlock, m));
+    product->b_ = Tensor(DType::f32, shape(kBlock, n));
+    return product;
+  }
+
+  // Of columns [first, first + m) with [first, first + n) of x [kBlock, width].
+  Result<std::span<const float>> run(std::span<const float> x, std::size_t width,
+                                     std::size_t first) {
+    take(x, width, first, a_);
+    take(x, width, first, b_);
+    FOLD8_CHECK_OK(session_->run({a_.view(), b_.view()}));
+    return session_->outputs()[0].as<const float>();
+  }
+
+ private:
+  static void take(std::span<const float> x, std::size_t width, std::size_t first, Tensor& into) {
+    const auto columns = static_cast<std::size_t>(into.shape().extent(1));
+    for (std::size_t r = 0; r < kBlock; ++r)
+      std::copy_n(x.data() + r * width + first, columns, into.as<float>().data() + r * columns);
+  }
+
+  Tensor a_, b_;
+  std::unique_ptr<exec::Session> session_;
+};
+
+// Products by the extents of their operands; tensors of one width share them.
+class Products {
+ public:
+  explicit Products(int threads) : threads_(threads) {}
+  Result<Product*> of(std::size_t m, std::size_t n) {
+    auto& product = all_[{m, n}];
+    if (product == nullptr) {
+      FOLD8_TRY(product, Product::of(m, n, threads_));
+    }
+    return product.get();
+  }
+
+ private:
+  int threads_;
+  std::map<std::pair<std::size_t, std::size_t>, std::unique_ptr<Product>> all_;
+};
 
 // Collects rows of one layer until a block is full.
 class Collector {
  public:
-  Collector(const LayerRows& layer, exec::Session& product) : layer_(layer), product_(product) {
+  Collector(const LayerRows& layer, Products& products) : layer_(layer), products_(products) {
     const Shape shape{static_cast<std::int64_t>(kBlock), static_cast<std::int64_t>(layer.width)};
     for (std::size_t g = 0; g < layer.groups; ++g) {
       blocks_.emplace_back(DType::f32, shape);
@@ -55,6 +105,10 @@ class Collector {
   Result<std::vector<Moments>> finish() {
     if (filled_ > 0) FOLD8_CHECK_OK(flush());
     blocks_.clear();
+    const std::size_t n = layer_.width;
+    for (Moments& m : moments_)
+      for (std::size_t i = 0; i < n; ++i)
+        for (std::size_t j = 0; j < i; ++j) m.xx[i * n + j] = m.xx[j * n + i];
     return std::move(moments_);
   }
 
@@ -64,17 +118,30 @@ class Collector {
       auto rows = blocks_[g].as<float>();
       std::fill(rows.begin() + static_cast<std::ptrdiff_t>(filled_ * layer_.width), rows.end(),
                 0.0f);
-      FOLD8_CHECK_OK(product_.run({blocks_[g].view()}));
-      const auto xx = product_.outputs()[0].as<const float>();
-      for (std::size_t i = 0; i < xx.size(); ++i) moments_[g].xx[i] += xx[i];
+      FOLD8_CHECK_OK(add_products(rows, moments_[g].xx));
       moments_[g].rows += filled_;
     }
     filled_ = 0;
     return ok_status();
   }
 
+  // x^T x is symmetric: the upper triangle, a panel of rows after the other.
+  Status add_products(std::span<const float> x, std::vector<float>& sums) {
+    const std::size_t width = layer_.width;
+    for (std::size_t first = 0; first < width; first += kPanel) {
+      const std::size_t m = std::min(kPanel, width - first), n = width - first;
+      FOLD8_TRY(Product* const product, products_.of(m, n));
+      FOLD8_TRY(const std::span<const float> xx, product->run(x, width, first));
+      for (std::size_t i = 0; i < m; ++i) {
+        float* row = sums.data() + (first + i) * width + first;
+        for (std::size_t j = 0; j < n; ++j) row[j] += xx[i * n + j];
+      }
+    }
+    return ok_status();
+  }
+
   const LayerRows& layer_;
-  exec::Session& product_;
+  Products& products_;
   std::vector<Tensor> blocks_;  // one for each group
   std::size_t filled_ = 0;
   std::vector<Moments> moments_;
@@ -84,18 +151,18 @@ class Gatherer {
  public:
   Gatherer(std::shared_ptr<const exec::Model> model, SampleSource& samples,
            std::span<const LayerRows> layers, const MomentOptions& options)
-      : model_(std::move(model)), samples_(samples), layers_(layers), options_(options) {}
+      : model_(std::move(model)),
+        samples_(samples),
+        layers_(layers),
+        options_(options),
+        products_(options.threads) {}
 
   Status gather(const std::vector<std::size_t>& some,
                 const std::function<Status(std::size_t, std::vector<Moments>)>& take) {
     std::vector<std::unique_ptr<Collector>> collectors;
     std::map<std::string, std::vector<Collector*>> of_tensor;
     for (const std::size_t i : some) {
-      auto& product = products_[layers_[i].width];
-      if (product == nullptr) {
-        FOLD8_TRY(product, product_of_width(layers_[i].width, options_.threads));
-      }
-      collectors.push_back(std::make_unique<Collector>(layers_[i], *product));
+      collectors.push_back(std::make_unique<Collector>(layers_[i], products_));
       of_tensor[layers_[i].tensor].push_back(collectors.back().get());
     }
     FOLD8_CHECK_OK(run(of_tensor));
@@ -108,37 +175,27 @@ class Gatherer {
 
  private:
   Status run(std::map<std::string, std::vector<Collector*>>& of_tensor) {
-    exec::SessionOptions options;
-    options.threads = options_.threads;
-    options.plan_cache = 2;
-    FOLD8_TRY(auto session, exec::Session::create(model_, options));
     const graph::Graph& g = model_->graph();
     const std::size_t used = std::min(samples_.count(), options_.most_rows),
                       each = used == 0 ? 0 : (options_.most_rows + used - 1) / used;
-    const auto see = [&](graph::ValueId v, const TensorView& t) -> Status {
+    RunOptions run;
+    run.most_samples = used;
+    run.threads = options_.threads;
+    RunCallbacks callbacks;
+    callbacks.see = [&](graph::ValueId v, const TensorView& t) -> Status {
       const auto it = of_tensor.find(g.value(v).name);
       if (it == of_tensor.end()) return ok_status();
       for (Collector* c : it->second) FOLD8_CHECK_OK(c->add(t, each));
       return ok_status();
     };
-    session->set_tap(see);
-    for (std::size_t i = 0; i < used; ++i) {
-      FOLD8_TRY(const std::vector<Tensor> inputs, samples_.sample(i * samples_.count() / used));
-      std::vector<TensorView> views;
-      for (std::size_t k = 0; k < inputs.size(); ++k) {
-        views.push_back(inputs[k].view());
-        FOLD8_CHECK_OK(see(g.inputs[k], views.back()));
-      }
-      FOLD8_CHECK_OK(session->run(views));
-    }
-    return ok_status();
+    return run_samples(model_, samples_, run, callbacks);
   }
 
   std::shared_ptr<const exec::Model> model_;
   SampleSource& samples_;
   std::span<const LayerRows> layers_;
   const MomentOptions& options_;
-  std::map<std::size_t, std::unique_ptr<exec::Session>> products_;
+  Products products_;
 };
 
 }  // namespace

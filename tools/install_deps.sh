@@ -3,11 +3,12 @@
 # compile the tools, `test` (the default) also those of the tests. As root, or with sudo. Safe to run again; quick then.
 set -euo pipefail
 
-# What each one is for: CONTRIBUTING.md, "Dependencies". python3-venv, unzip and the fonts serve the real networks of tests/zoo.
+# What each one is for: CONTRIBUTING.md, "Dependencies". python3-venv, unzip and the fonts serve the real networks of tests/zoo,
+# chromium looks at the pages of `fold8 report --html`.
 BUILD="g++ cmake ninja-build pkg-config python3
 libxsimd-dev xtl-dev libdnnl-dev ocl-icd-opencl-dev libflatbuffers-dev flatbuffers-compiler libxxhash-dev
 libonnx-dev libprotobuf-dev libcli11-dev libfmt-dev nlohmann-json3-dev libstb-dev zlib1g-dev libcpp-httplib-dev"
-TEST="libgtest-dev libgmock-dev libbenchmark-dev git unzip file binutils python3-venv qemu-user fonts-dejavu-core fonts-liberation"
+TEST="libgtest-dev libgmock-dev libbenchmark-dev git unzip file binutils python3-venv qemu-user fonts-dejavu-core fonts-liberation chromium"
 OPTIONAL="ccache" # only makes the second build faster
 
 case ${1:-test} in

@@ -39,7 +39,7 @@ run "$fold8" convert "$DATA/digits_cnn.onnx" -o "$OUT/digits_int8.f8" --calib "$
 
 say "4. Report: INT8 against float on 1000 held-out images"
 run "$fold8" report "$OUT/digits_float.f8" "$OUT/digits_int8.f8" --data "$DATA/digits_eval.npz" --stacked \
-  --labels "$DATA/digits_eval_labels.npy" --json "$OUT/report.json"
+  --labels "$DATA/digits_eval_labels.npy" --json "$OUT/report.json" --html "$OUT/report.html"
 
 say "5. Bench: one image, one thread, float and INT8 in turns"
 for round in 1 2 3 4 5; do
@@ -69,5 +69,5 @@ ok = loss <= max_loss + 1e-9
 print(f"{'OK' if ok else 'FAILED'}: INT8 loses {100 * loss:.2f} points of accuracy, {100 * max_loss:.1f} are allowed")
 sys.exit(0 if ok else 1)
 PYTHON
-echo "Models and reports are in $OUT; next: README.md, \"Your own model\"."
+echo "Models and reports are in $OUT (open report.html in a browser); next: README.md, \"Your own model\"."
 exit $status

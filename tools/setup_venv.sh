@@ -10,6 +10,7 @@ PY=${PYTHON:-python3}
 PACKAGES="numpy==2.4.6
 onnx==1.23.2
 onnxruntime==1.32.0
+jsonschema==4.26.0
 pillow==13.0.0
 tokenizers==0.23.3
 scikit-learn==1.9.1

@@ -12,6 +12,7 @@
 #include "fusion/passes/shifted_codes.h"
 #include "fusion/passes/u8_streams.h"
 #include "fusion/rewrite/constants.h"
+#include "quant/data_warnings.h"
 
 namespace fold8::fusion {
 namespace {
@@ -292,16 +293,8 @@ class Quantizer {
   }
 
   void warn_about(ValueId x, const quant::Observer& seen) {
-    const std::string& name = g_.value(x).name;
-    if (seen.empty())
-      outcome_.warnings.push_back(
-          "tensor '" + name +
-          "' was filled by no sample (empty in all of them); its scale is a guess");
-    else if (seen.constant())
-      outcome_.warnings.push_back("tensor '" + name + "' was constant (" +
-                                  std::to_string(seen.min()) + ", " +
-                                  (seen.min() == 0 ? "zero" : "never anything else") +
-                                  ") in all samples; values outside will be clipped");
+    if (auto warning = quant::range_warning(g_.value(x).name, seen))
+      outcome_.warnings.push_back(*std::move(warning));
   }
 
   Graph& g_;

@@ -3,7 +3,11 @@
 //   softmax(alpha * q k^T [+ mask [+ mask]]) v                =>  attention(q, k, v, mask)
 //   softmax(where(seen, alpha * q k^T, c)) v, or the arms the other way round
 // c <= -1e30 as a mask of its own: where(seen, 0, c), added, since a score beside it is rounded
-// away. Operands are [B, heads, S, D]; of rank 3 they are one head of rows.
+// away; c = -inf alone as `seen` itself, which hides a score that is NaN, too. Masks are added to
+// each other first, once for all layers that have the same. Operands are [B, heads, S, D]; of rank
+// 3 they are one head of rows.
+#include <cmath>
+
 #include "fusion/passes/attention_operands.h"
 #include "fusion/passes/passes.h"
 #include "fusion/rewrite/constants.h"
@@ -75,9 +79,41 @@ std::optional<ValueId> fitting_mask(Graph& g, ValueId mask, const Shape& scores)
   return unsqueezed(g, mask, 1);  // [B, S, T] of one head
 }
 
+// What a node that fits makes, or kNoValue: layers share what their masks need.
+template <class Op, class Fits>
+ValueId made_before(const Graph& g, const Fits& fits) {
+  for (graph::NodeId id = 0; id < g.node_count(); ++id) {
+    const graph::Node& n = g.node(id);
+    const auto* op = n.dead ? nullptr : std::get_if<Op>(&n.op);
+    if (op != nullptr && fits(*op, n)) return n.outputs[0];
+  }
+  return graph::kNoValue;
+}
+
+// The condition under which keys are seen.
+ValueId seen_mask(Graph& g, const Match& m) {
+  if (m.has("seen")) return m["seen"];
+  const ValueId hidden = m["hidden"];
+  const ValueId before = made_before<graph::Unary>(g, [&](const graph::Unary& u, const auto& n) {
+    return u.kind == graph::UnaryKind::logical_not && n.inputs[0] == hidden;
+  });
+  if (before != graph::kNoValue) return before;
+  const std::string name = g.fresh_name(g.value(hidden).name + "_not");
+  const ValueId seen = g.add_value(name, g.type(hidden));
+  g.add_node(graph::Unary{graph::UnaryKind::logical_not}, name, {hidden}, {seen});
+  return seen;
+}
+
 ValueId where_mask(Graph& g, const Match& m) {
   const bool seen = m.has("seen");
   const ValueId condition = m[seen ? "seen" : "hidden"];
+  const ValueId before = made_before<graph::Where>(g, [&](const graph::Where&, const auto& n) {
+    return n.inputs[0] == condition && n.outputs[0] != graph::kNoValue &&
+           g.type(n.outputs[0]).shape == g.type(condition).shape &&
+           scalar_value(g, n.inputs[seen ? 1 : 2]) == 0.0 &&
+           scalar_value(g, n.inputs[seen ? 2 : 1]) == scalar_value(g, m["c"]);
+  });
+  if (before != graph::kNoValue) return before;
   const std::string name = g.fresh_name(g.value(condition).name + "_mask");
   const double zero = 0;
   const ValueId none = add_floats(g, name + "_zero", Shape({}), std::span(&zero, 1)), c = m["c"];
@@ -87,6 +123,13 @@ ValueId where_mask(Graph& g, const Match& m) {
 }
 
 ValueId sum(Graph& g, ValueId a, ValueId b) {
+  const ValueId before =
+      made_before<graph::Binary>(g, [&](const graph::Binary& add, const auto& n) {
+        return add.kind == graph::BinaryKind::add && n.inputs == std::vector<ValueId>{a, b} &&
+               n.outputs[0] != graph::kNoValue && !g.type(n.outputs[0]).quant &&
+               g.type(n.outputs[0]).dtype == DType::f32;
+      });
+  if (before != graph::kNoValue) return before;
   const auto shape = broadcast(g.type(a).shape, g.type(b).shape);
   const std::string name = g.fresh_name(g.value(a).name + "_with_" + g.value(b).name);
   const ValueId y = g.add_value(name, {DType::f32, *shape, {}, Layout::plain});
@@ -106,14 +149,17 @@ Result<Outcome> apply(const Match& m, Graph& g, const Context&) {
   if (!op) return Outcome{NotMine{}};
   std::vector<ValueId> masks;
   if (m.node("where") != graph::kNoNode) {
-    if (*scalar_value(g, m["c"]) > -1e30) return Outcome{NotMine{}};
-    masks.push_back(where_mask(g, m));
+    const double c = *scalar_value(g, m["c"]);
+    if (!(c <= -1e30)) return Outcome{NotMine{}};
+    const bool alone = std::isinf(c) && !m.has("mask");
+    masks.push_back(alone ? seen_mask(g, m) : where_mask(g, m));
   }
   for (const char* name : {"mask", "mask2"})
     if (m.has(name)) masks.push_back(m[name]);
   ValueId mask = graph::kNoValue;
   for (ValueId v : masks) {
-    if (g.type(v).dtype != DType::f32 || g.type(v).quant) return Outcome{NotMine{}};
+    const bool shows = g.type(v).dtype == DType::boolean && masks.size() == 1;
+    if ((g.type(v).dtype != DType::f32 && !shows) || g.type(v).quant) return Outcome{NotMine{}};
     const auto fits = fitting_mask(g, v, scores);
     if (!fits) return Outcome{NotMine{}};
     mask = mask == graph::kNoValue ? *fits : sum(g, mask, *fits);

@@ -122,6 +122,7 @@ class Sweep {
       if (maker == kNoNode || g_.is_output(value)) return false;
       take_over(value, out, m, maker);
     } else {
+      keep_rescale(value, out);
       redirect(out, value);
       index_.remove(g_.node(m.root), m.root);
       g_.erase(m.root);
@@ -131,6 +132,16 @@ class Sweep {
     sweep_inner(m, maker);
     ++tally_.applied;
     return true;
+  }
+
+  // The same elements under another name: a factor known of the one holds for the other.
+  void keep_rescale(ValueId value, ValueId out) {
+    graph::Value &kept = g_.value(value), &gone = g_.value(out);
+    if (!kept.rescale.empty() || gone.rescale.empty() || kept.is_constant() ||
+        !(kept.type.shape == gone.type.shape))
+      return;
+    kept.rescale = std::move(gone.rescale);
+    kept.rescale_axis = gone.rescale_axis;
   }
 
   // `maker` writes `out` instead of `value`, and everyone reads `out`.

@@ -168,7 +168,8 @@ FOLD8_API fold8_status fold8_session_output(const fold8_session* session, size_t
  *
  * An output that the session keeps as an input of its next run: keys and values of a decoder, the
  * state of a recurrent network. It lies in the session; the input is not set, the output has no
- * data. A state grows along one axis, from nothing, or is replaced in each run, from zeros.
+ * data. A state grows along one axis, from nothing, or is replaced in each run, from zeros. What
+ * attention or a concatenation puts behind a state is written where it lies: nothing is copied.
  *
  *   fold8_session_add_state(session, "present.*", "past_key_values.*", 1024);
  *   for each token: set the other inputs, fold8_session_run(session);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "runtime/exec/bind.h"
+#include "runtime/exec/states.h"
 
 namespace fold8::exec {
 namespace {
@@ -52,6 +53,7 @@ class Placement {
   void place(int k, std::size_t o) {
     const PlannedStep& step = steps_[static_cast<std::size_t>(k)];
     const graph::ValueId v = step.outputs[o];
+    if (step.appends && b_.options.states->in_place(v)) return;  // not in an arena of ours
     if (o == 0 && !step.reports_shapes && step.step != nullptr &&
         b_.plan.facts[v].data == nullptr) {
       const graph::ValueId source = shared_with(k);

@@ -3,6 +3,7 @@
 
 #include "runtime/exec/bind.h"
 #include "runtime/exec/nested.h"
+#include "runtime/exec/states.h"
 
 namespace fold8::exec {
 namespace {
@@ -109,8 +110,11 @@ Status prepare_step(Binding& b, graph::NodeId id) {
   step.node = id;
   step.inputs = n.inputs;
   step.outputs = n.outputs;
-  for (graph::ValueId v : n.outputs)
-    step.reports_shapes |= v != graph::kNoValue && b.plan.dynamic[at(v)];
+  for (graph::ValueId v : n.outputs) {
+    if (v == graph::kNoValue) continue;
+    step.reports_shapes |= b.plan.dynamic[at(v)];
+    step.appends |= b.options.states != nullptr && b.options.states->in_place(v);
+  }
   if (is_control_flow(n.op)) {
     FOLD8_CHECK_OK(prepare_control(b, id, step));
   } else {

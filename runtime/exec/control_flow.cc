@@ -14,6 +14,7 @@ constexpr int kBodyPlans = 16;
 
 Result<std::unique_ptr<Executor>> make_body(const graph::Graph& body, const PlanOptions& options) {
   PlanOptions nested = options;
+  nested.states = nullptr;
   nested.controls = nullptr;  // each executor has its own
   FOLD8_TRY(std::vector<graph::NodeId> order, body.topological_order());
   return std::make_unique<Executor>(body, std::move(order), nested, kBodyPlans);

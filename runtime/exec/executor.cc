@@ -39,10 +39,11 @@ Executor::Executor(const graph::Graph& g, std::vector<graph::NodeId> order,
       staged_inputs_(g.inputs.size()),
       staged_outputs_(g.outputs.size()) {
   options_.controls = &controls_;
+  options_.states = &states_;
 }
 
 Status Executor::add_state(graph::ValueId output, graph::ValueId input, std::int64_t capacity) {
-  FOLD8_CHECK_OK(states_.add(info_, output, input, capacity));
+  FOLD8_CHECK_OK(states_.add(info_, output, input, capacity, !options_.keep_all));
   state_inputs_.resize(info_.g.inputs.size(), false);
   state_inputs_[states_.all().back().input_index] = true;
   current_ = nullptr;
@@ -106,75 +107,6 @@ void Executor::forget_current() {
   current_ = nullptr;
 }
 
-// Planned for the capacities of states, then made to fit their lengths: while a state grows the
-// plan remains, and only what depends on the length changes.
-Status Executor::plan_for_states(std::span<const TensorView> inputs) {
-  if (!followers_known_) find_followers(inputs);
-  while (!exact_) {
-    set_key(inputs, true);
-    current_ = &find_plan(key_);
-    if (current_->segments.empty()) FOLD8_CHECK_OK(bind_next_segment(info_, options_, *current_));
-    exact_ = !can_update(*current_);
-    if (!exact_) {
-      FOLD8_TRY(const bool fits, update_plan(info_, options_, inputs, *current_));
-      exact_ = !fits;
-    }
-    if (exact_)
-      forget_current();
-    else if (states_.make_room(*current_))
-      return ok_status();
-  }
-  set_key(inputs, false);
-  current_ = &find_plan(key_);
-  return ok_status();
-}
-
-// Axes of one symbol are one extent, unnamed ones go alone. Of inputs that are no states.
-std::vector<std::vector<Executor::Follower>> Executor::open_axes() const {
-  std::vector<std::vector<Follower>> groups;
-  std::vector<Dim> names;
-  for (std::size_t i = 0; i < info_.g.inputs.size(); ++i) {
-    const Shape& declared = info_.g.type(info_.g.inputs[i]).shape;
-    for (int a = 0; !is_state(i) && a < declared.rank(); ++a) {
-      if (declared[a].known()) continue;
-      const auto known =
-          std::find_if(names.begin(), names.end(), [&](Dim d) { return same(d, declared[a]); });
-      if (known == names.end()) {
-        names.push_back(declared[a]);
-        groups.push_back({{i, a}});
-      } else {
-        groups[static_cast<std::size_t>(known - names.begin())].push_back({i, a});
-      }
-    }
-  }
-  return groups;
-}
-
-// Axes go with the states if inference takes both when they are longer, and refuses longer states
-// alone.
-void Executor::find_followers(std::span<const TensorView> inputs) {
-  followers_known_ = true;
-  const auto agree = [&](const std::vector<Follower>& group, std::int64_t states_by,
-                         std::int64_t group_by) {
-    std::vector<Shape> shapes;
-    for (const TensorView& t : inputs) shapes.push_back(t.shape);
-    for (const State& s : states_.all())
-      if (s.axis >= 0) shapes[s.input_index][s.axis] = Dim(s.length() + states_by);
-    for (const Follower& f : group)
-      shapes[f.input][f.axis] = Dim(shapes[f.input].extent(f.axis) + group_by);
-    return shapes_agree(info_, shapes);
-  };
-  const auto groups = open_axes();
-  for (std::size_t i = 0; i < groups.size(); ++i)
-    for (std::size_t j = i; j < groups.size(); ++j) {  // alone, or two together
-      std::vector<Follower> group = groups[i];
-      if (j != i) group.insert(group.end(), groups[j].begin(), groups[j].end());
-      if (!agree(group, 3, 3) || !agree(group, 10, 10) || agree(group, 10, 3)) continue;
-      followers_ = std::move(group);
-      return;
-    }
-}
-
 Status Executor::run_plan(std::span<const TensorView> inputs) {
   set_inputs(inputs);
   for (std::size_t s = 0;; ++s) {
@@ -186,6 +118,7 @@ Status Executor::run_plan(std::span<const TensorView> inputs) {
     }
     FOLD8_CHECK_OK(run_segment(s));
   }
+  FOLD8_CHECK_OK(states_.check(info_.g, *current_));
   hand_over_outputs();
   states_.keep(*current_);
   return ok_status();
@@ -211,7 +144,7 @@ void Executor::set_inputs(std::span<const TensorView> inputs) {
     copy_tensor(inputs[i], staged);
     current_->data[at(v)] = staged.data;
   }
-  states_.place(*current_);
+  states_.place(info_.g, *current_);
 }
 
 void Executor::locate(std::size_t index) {
@@ -262,6 +195,10 @@ Status Executor::run_operator(PlannedStep& step, std::byte* scratch) {
   c.outputs = step_outputs_;
   c.scratch = scratch;
   c.pool = options_.pool;
+  if (step.appends) {
+    states_.find_places(info_.g, step.node, step_places_);
+    c.appended = step_places_;
+  }
   if (step.reports_shapes) {
     step_shapes_.assign(step.outputs.size(), std::nullopt);
     c.shapes = step_shapes_;
@@ -305,8 +242,11 @@ Status Executor::run_control(PlannedStep& step) {
 }
 
 Status Executor::call_tap(const PlannedStep& step) {
-  for (graph::ValueId v : step.outputs)
-    if (v != graph::kNoValue) FOLD8_CHECK_OK(tap_(v, view(v)));
+  for (graph::ValueId v : step.outputs) {
+    if (v == graph::kNoValue) continue;
+    const auto copy = step.appends ? copy_in_place(v) : std::nullopt;
+    FOLD8_CHECK_OK(tap_(v, copy ? copy->view() : view(v)));
+  }
   return ok_status();
 }
 
@@ -338,8 +278,16 @@ void Executor::hand_over_outputs() {
   }
 }
 
+std::optional<Tensor> Executor::copy_in_place(graph::ValueId v) const {
+  if (current_ == nullptr || !current_->facts[v].type.shape.known()) return std::nullopt;
+  for (const State& s : states_.all())
+    if (s.in_place() && s.started && (v == s.input || v == s.output))
+      return states_.copy(info_.g, s, current_->facts[v].type.shape.extent(s.axis));
+  return std::nullopt;
+}
+
 TensorView Executor::find(graph::ValueId v) const {
-  if (current_ == nullptr) return {};
+  if (current_ == nullptr || states_.in_place(v)) return {};
   const bool lives = options_.keep_all || info_.g.is_constant(v) || info_.is_input[at(v)] ||
                      info_.last_use[at(v)] == kForever || current_->facts[v].data != nullptr;
   if (!lives || !current_->facts[v].type.shape.known()) return {};

@@ -42,6 +42,9 @@ class Executor {
   // Where a value of the last run lies; data is null if it is nowhere (any more).
   TensorView find(graph::ValueId v) const;
   const Plan* plan() const { return current_; }
+  std::size_t memory_limit() const { return options_.memory_limit; }
+  // What find() does not know: a state's input or output that has lain in place.
+  std::optional<Tensor> copy_in_place(graph::ValueId v) const;
 
   void set_tap(Tap tap) { tap_ = std::move(tap); }
   void set_profile(bool on) { profile_ = on; }
@@ -97,6 +100,7 @@ class Executor {
   std::vector<TensorView> outputs_;
   std::vector<void*> step_inputs_, step_outputs_;  // operands of the running step
   std::vector<std::optional<Shape>> step_shapes_;
+  std::vector<ops::AppendPlace> step_places_;
   std::vector<TensorView> control_inputs_, control_outputs_;
   Tap tap_;
   bool profile_ = false;

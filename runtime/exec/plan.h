@@ -36,6 +36,7 @@ struct GraphInfo {
 };
 inline constexpr int kForever = INT32_MAX;
 
+class States;
 using ControlSteps = std::unordered_map<graph::NodeId, std::unique_ptr<ControlStep>>;
 
 struct PlanOptions {
@@ -43,6 +44,7 @@ struct PlanOptions {
   ThreadPool* pool = nullptr;
   ControlSteps* controls = nullptr;
   const Engine* engine = nullptr;  // null: fold8's own kernels only
+  const States* states = nullptr;  // of this graph, some of them in place; or null
   bool keep_all = false;           // every value has memory of its own
   std::size_t memory_limit = 0;    // bytes a plan may need
 };
@@ -56,6 +58,7 @@ struct PlannedStep {
   std::size_t scratch_offset = 0;
   bool reports_shapes = false;  // an output's extent is known only after running
   bool idle = false;            // all outputs are empty
+  bool appends = false;         // States::find_places() finds some
   std::size_t bytes = 0;        // read and written
   double microseconds = 0;      // of the last run, if profiled
 };

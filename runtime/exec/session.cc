@@ -65,7 +65,7 @@ struct Session::Impl {
     for (std::size_t i = 0; i < inputs.size(); ++i)
       if (!executor->is_state(i)) FOLD8_CHECK_OK(check_one(i));
     if (executor->states().empty()) return ok_status();
-    FOLD8_CHECK_OK(executor->states().bind(g, symbols, bound));
+    FOLD8_CHECK_OK(executor->states().bind(g, symbols, bound, executor->memory_limit()));
     for (std::size_t i = 0; i < inputs.size(); ++i)
       if (executor->is_state(i)) FOLD8_CHECK_OK(check_one(i));
     return ok_status();
@@ -76,9 +76,10 @@ struct Session::Impl {
     const graph::Value& v = g.value(g.inputs[i]);
     auto s = check_input(v, bound[i]);
     if (s.ok()) return s;
-    return invalid_argument((executor->is_state(i) ? "state '" : "input '") + v.name + "' (" +
-                            describe(v.type.dtype, v.type.shape, g) + "): " + s.error().message +
-                            (executor->is_state(i) ? "; reset the states first" : ""));
+    return invalid_argument(
+        (executor->is_state(i) ? "state '" : "input '") + v.name + "' (" +
+        describe(v.type.dtype, v.type.shape, g) + "): " + s.error().message +
+        (executor->is_state(i) && bound[i].shape.count() > 0 ? "; reset the states first" : ""));
   }
 
   Status check_input(const graph::Value& v, const TensorView& t) {
@@ -150,6 +151,7 @@ Result<Tensor> Session::value(graph::ValueId v) const {
   const graph::Graph& g = impl_->model->graph();
   if (v < 0 || v >= g.value_count())
     return invalid_argument("value " + std::to_string(v) + " does not exist");
+  if (auto copy = impl_->executor->copy_in_place(v)) return std::move(*copy);
   const TensorView t = impl_->executor->find(v);
   if (t.data == nullptr)
     return invalid_argument(
@@ -184,11 +186,10 @@ Result<Tensor> Session::state(std::size_t i) const {
   if (i >= state_count())
     return invalid_argument("state " + std::to_string(i) + " does not exist; the session has " +
                             std::to_string(state_count()));
-  const TensorView t = impl_->executor->states().view(impl_->model->graph(), i);
-  if (t.data == nullptr) return invalid_argument("a state has no contents before the first run");
-  Tensor copy(t.dtype, t.shape);
-  copy_tensor(t, copy.view());
-  return copy;
+  const States& states = impl_->executor->states();
+  const State& s = states.all()[i];
+  if (!s.started) return invalid_argument("a state has no contents before the first run");
+  return states.copy(impl_->model->graph(), s, s.length());
 }
 
 void Session::reset_states() { impl_->executor->states().reset(); }

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
-#include <string_view>
+#include <optional>
+
+#include "runtime/exec/appended.h"
 
 namespace fold8::exec {
 namespace {
@@ -10,16 +12,6 @@ namespace {
 std::size_t at(graph::ValueId v) { return static_cast<std::size_t>(v); }
 
 std::string quoted(const graph::Graph& g, graph::ValueId v) { return "'" + g.value(v).name + "'"; }
-
-// The axis along which the node that makes `output` puts something behind `input`; -1: it does not.
-int appended_axis(const GraphInfo& info, graph::ValueId output, graph::ValueId input) {
-  const int p = info.made_at[at(output)];
-  if (p < 0) return -1;
-  const graph::Node& n = info.g.node(info.order[static_cast<std::size_t>(p)]);
-  const auto* concat = std::get_if<graph::Concat>(&n.op);
-  if (concat == nullptr || n.inputs.empty() || n.inputs[0] != input) return -1;
-  return normalize_axis(concat->axis, info.g.type(input).shape.rank()).value_or(-1);
-}
 
 // Axes whose extents nothing but the state itself can tell.
 std::vector<int> open_axes(const graph::Graph& g, graph::ValueId output, graph::ValueId input) {
@@ -40,16 +32,38 @@ void copy_rows(const Shape& shape, int axis, std::size_t element, const std::byt
                  x + o * static_cast<std::size_t>(from) * row, static_cast<std::size_t>(n) * row);
 }
 
-std::size_t bytes_for(const State& s, DType dtype) {
+// With room for the capacity; nullopt: too many.
+std::optional<std::size_t> bytes_for(const State& s, DType dtype) {
   Shape shape = s.shape;
   if (s.axis >= 0) shape[s.axis] = Dim(std::max(s.capacity, s.length()));
-  return static_cast<std::size_t>(shape.count()) * size_of(dtype);
+  const auto elements = shape.elements();
+  std::size_t bytes = 0;
+  if (!elements ||
+      __builtin_mul_overflow(static_cast<std::size_t>(*elements), size_of(dtype), &bytes))
+    return std::nullopt;
+  return bytes;
+}
+
+std::size_t made_bytes(const graph::Graph& g, const State& s) {
+  return ops::append_bytes(g.node(s.keeper).op, s.append, s.shape, s.capacity);
+}
+
+// Rows `capacity` from one head to the next, as the plans have them from now on.
+void spread_rows(const graph::Graph& g, State& s) {
+  const DType dtype = g.type(s.input).dtype;
+  Arena to;
+  to.reserve(bytes_for(s, dtype).value());
+  copy_rows(s.shape, s.axis, size_of(dtype), s.now.data(), s.stride, to.data(), s.capacity,
+            s.length());
+  s.now = std::move(to);
+  s.stride = s.capacity;
+  s.ready = 0;
 }
 
 }  // namespace
 
 Status States::add(const GraphInfo& info, graph::ValueId output, graph::ValueId input,
-                   std::int64_t capacity) {
+                   std::int64_t capacity, bool in_place) {
   const graph::Graph& g = info.g;
   const std::string what = "state " + quoted(g, output) + " = " + quoted(g, input);
   const TensorType &in = g.type(input), &out = g.type(output);
@@ -66,7 +80,11 @@ Status States::add(const GraphInfo& info, graph::ValueId output, graph::ValueId 
   s.input = input;
   s.input_index = static_cast<std::size_t>(std::find(g.inputs.begin(), g.inputs.end(), input) -
                                            g.inputs.begin());
-  s.axis = appended_axis(info, output, input);
+  if (const auto how = find_appended(info, output, input)) {
+    s.axis = how->axis;
+    if (in_place && how->in_place) s.keeper = how->node;
+    s.append = how->index;
+  }
   if (s.axis < 0) {
     const std::vector<int> open = open_axes(g, output, input);
     if (open.size() > 1)
@@ -75,6 +93,11 @@ Status States::add(const GraphInfo& info, graph::ValueId output, graph::ValueId 
                               " grows: name the others, or give them numbers, in the model");
     if (open.size() == 1) s.axis = open[0];
   }
+  for (int a = 0; a < in.shape.rank(); ++a)
+    if (a != s.axis && differ(in.shape[a], out.shape[a]))
+      return invalid_argument(what + ": the output is " + to_string(out.shape, g.symbols) +
+                              ", which can never be the input " + to_string(in.shape, g.symbols) +
+                              " of the next run");
   s.capacity = capacity > 0 ? capacity : kFirstCapacity;
   states_.push_back(std::move(s));
   return ok_status();
@@ -86,8 +109,40 @@ const State* States::of_output(graph::ValueId v) const {
   return nullptr;
 }
 
+bool States::in_place(graph::ValueId v) const {
+  return std::any_of(states_.begin(), states_.end(), [&](const State& s) {
+    return s.in_place() && (s.input == v || s.output == v);
+  });
+}
+
+void States::separate(const graph::Graph& g) {
+  for (State& s : states_) {
+    if (!s.in_place()) continue;
+    if (s.started) {
+      const std::size_t element = size_of(g.type(s.input).dtype);
+      copy_rows(s.shape, s.axis, element, s.now.data(), s.stride, s.now.data(), s.length(),
+                s.length());
+    }
+    s.keeper = graph::kNoNode;
+    s.made = Arena();
+  }
+}
+
+void States::find_places(const graph::Graph& g, graph::NodeId n,
+                         std::vector<ops::AppendPlace>& places) const {
+  places.clear();
+  for (const State& s : states_) {
+    if (s.keeper != n) continue;
+    if (places.empty())
+      places.resize(ops::appends(g.node(n).op, g.type(s.input).shape.rank()).size());
+    places[s.append] = {s.now.data(), static_cast<std::size_t>(s.stride), s.made.data(),
+                        static_cast<std::size_t>(s.ready)};
+  }
+}
+
 Status States::bind(const graph::Graph& g, std::span<const std::int64_t> symbols,
-                    std::span<TensorView> views) {
+                    std::span<TensorView> views, std::size_t memory_limit) {
+  std::size_t all = 0;
   for (State& s : states_) {
     const TensorType& t = g.type(s.input);
     if (!s.started) {
@@ -105,9 +160,18 @@ Status States::bind(const graph::Graph& g, std::span<const std::int64_t> symbols
         }
       }
       s.shape = shape;
+      const auto bytes = bytes_for(s, t.dtype);
+      const std::size_t blocks = s.in_place() ? 1 : 2;
+      if (!bytes || *bytes > memory_limit / blocks || (all += *bytes * blocks) > memory_limit)
+        return invalid_argument("state " + quoted(g, s.input) + " with a capacity of " +
+                                std::to_string(s.capacity) + ", " + to_string(t.shape, g.symbols) +
+                                ": the states need more memory than the limit of " +
+                                std::to_string((memory_limit >> 20) + 1) +
+                                " MB; give a smaller capacity");
       s.started = true;
-      const std::size_t bytes = bytes_for(s, t.dtype);
-      std::memset(s.now.reserve(bytes), 0, s.axis < 0 ? bytes : 0);
+      s.stride = s.capacity;
+      s.ready = 0;
+      std::memset(s.now.reserve(*bytes), 0, s.axis < 0 ? *bytes : 0);
     }
     views[s.input_index] = {t.dtype, s.shape, s.now.data(), Layout::plain};
   }
@@ -131,11 +195,16 @@ bool States::make_room(const Plan& plan) {
   return enough;
 }
 
-void States::place(Plan& plan) {
+void States::place(const graph::Graph& g, Plan& plan) {
   for (State& s : states_) {
-    const DType dtype = plan.facts[s.input].type.dtype;
+    if (s.in_place()) {
+      if (s.stride != s.capacity) spread_rows(g, s);
+      s.made.reserve(made_bytes(g, s));
+      plan.data[at(s.output)] = s.now.data();
+    } else {
+      s.next.reserve(bytes_for(s, plan.facts[s.input].type.dtype).value());
+    }
     plan.data[at(s.input)] = s.now.data();
-    s.next.reserve(bytes_for(s, dtype));
   }
 }
 
@@ -153,19 +222,38 @@ void States::redirect(Plan& plan, Segment& segment) const {
   }
 }
 
+Status States::check(const graph::Graph& g, const Plan& plan) const {
+  for (const State& s : states_) {
+    const Shape &declared = g.type(s.input).shape, &made = plan.facts[s.output].type.shape;
+    for (int a = 0; a < declared.rank(); ++a)
+      if (a != s.axis && differ(declared[a], made[a]))
+        return invalid_argument("state " + quoted(g, s.output) + " = " + quoted(g, s.input) +
+                                ": the output is " + to_string(made) +
+                                ", which cannot be the input " + to_string(declared, g.symbols) +
+                                " of the next run");
+  }
+  return ok_status();
+}
+
 void States::keep(const Plan& plan) {
   for (State& s : states_) {
     const TensorType& t = plan.facts[s.output].type;
+    if (s.in_place()) {
+      s.shape = t.shape;
+      s.ready = s.length();
+      continue;
+    }
     const std::size_t bytes = static_cast<std::size_t>(t.shape.count()) * size_of(t.dtype);
     const void* from = plan.data[at(s.output)];
     s.shape = t.shape;
     if (s.axis >= 0) s.capacity = std::max(s.capacity, s.length());
     if (from != s.next.data()) {
-      std::byte* to = s.next.reserve(std::max(bytes, bytes_for(s, t.dtype)));
+      std::byte* to = s.next.reserve(std::max(bytes, bytes_for(s, t.dtype).value()));
       if (bytes > 0) std::memcpy(to, from, bytes);
     }
   }
-  for (State& s : states_) std::swap(s.now, s.next);  // an input may have been an output as it is
+  for (State& s : states_)  // an input may have been an output as it is
+    if (!s.in_place()) std::swap(s.now, s.next);
 }
 
 void States::reset() {
@@ -180,63 +268,27 @@ Status States::truncate(const graph::Graph& g, std::int64_t length) {
                               std::to_string(length));
   for (State& s : states_) {
     if (s.axis < 0 || !s.started) continue;
-    copy_rows(s.shape, s.axis, size_of(g.type(s.input).dtype), s.now.data(), s.length(),
-              s.now.data(), length, length);
+    if (s.in_place())
+      s.ready = std::min(s.ready, length);
+    else
+      copy_rows(s.shape, s.axis, size_of(g.type(s.input).dtype), s.now.data(), s.length(),
+                s.now.data(), length, length);
     s.shape[s.axis] = Dim(length);
   }
   return ok_status();
 }
 
-TensorView States::view(const graph::Graph& g, std::size_t i) const {
-  const State& s = states_[i];
-  if (!s.started) return {};
-  return {g.type(s.input).dtype, s.shape, const_cast<std::byte*>(s.now.data()), Layout::plain};
-}
-
-namespace {
-
-// What each '*' of the pattern matched, or nothing: shortest runs first.
-bool match(std::string_view pattern, std::string_view text, std::vector<std::string_view>& stars) {
-  const std::size_t star = pattern.find('*');
-  if (star == std::string_view::npos) return pattern == text;
-  if (text.substr(0, star) != pattern.substr(0, star)) return false;
-  text.remove_prefix(star);
-  for (std::size_t n = 0; n <= text.size(); ++n) {
-    stars.push_back(text.substr(0, n));
-    if (match(pattern.substr(star + 1), text.substr(n), stars)) return true;
-    stars.pop_back();
-  }
-  return false;
-}
-
-}  // namespace
-
-Result<std::vector<std::pair<graph::ValueId, graph::ValueId>>> match_states(
-    const graph::Graph& g, const std::string& output, const std::string& input) {
-  constexpr std::ptrdiff_t kMostStars = 3;  // the time of a match is a power of it
-  const auto stars_of = [](const std::string& s) { return std::count(s.begin(), s.end(), '*'); };
-  const std::string what = "state " + output + "=" + input + ": ";
-  if (stars_of(output) != stars_of(input) || stars_of(output) > kMostStars)
-    return invalid_argument(what + "both names need the same number of '*', at most 3");
-  std::vector<std::pair<graph::ValueId, graph::ValueId>> pairs;
-  for (graph::ValueId v : g.outputs) {
-    std::vector<std::string_view> stars;
-    if (!match(output, g.value(v).name, stars)) continue;
-    std::string wanted;
-    std::size_t next = 0;
-    for (char c : input)
-      if (c == '*')
-        wanted += stars[next++];
-      else
-        wanted += c;
-    const graph::ValueId in = g.find_value(wanted);
-    if (in == graph::kNoValue || !g.is_input(in))
-      return invalid_argument(what + "the model has no input '" + wanted + "' for its output '" +
-                              g.value(v).name + "'");
-    pairs.emplace_back(v, in);
-  }
-  if (pairs.empty()) return invalid_argument(what + "no output of the model is named so");
-  return pairs;
+Tensor States::copy(const graph::Graph& g, const State& s, std::int64_t rows) const {
+  Shape shape = s.shape;
+  if (s.axis >= 0) shape[s.axis] = Dim(rows);
+  Tensor t(g.type(s.input).dtype, shape);
+  auto* to = static_cast<std::byte*>(t.view().data);
+  if (s.axis < 0)
+    std::memcpy(to, s.now.data(), t.bytes());
+  else
+    copy_rows(s.shape, s.axis, size_of(t.dtype()), s.now.data(),
+              s.in_place() ? s.stride : s.length(), to, rows, rows);
+  return t;
 }
 
 }  // namespace fold8::exec

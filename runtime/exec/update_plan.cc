@@ -18,7 +18,12 @@ struct Elastic {
       : binding{info, options, plan, {}, {}, {}} {}
   Binding binding;
   ops::InferContext infer;
-  ops::KnownInts ints;  // of an output before
+  struct Before {
+    Shape shape;
+    bool ints = false;
+  };
+  std::vector<Before> before;  // of the outputs of a node
+  ops::KnownInts ints;         // of its only output
   struct Position {
     graph::NodeId node;
     int step;  // in the segment; -1: none
@@ -75,23 +80,25 @@ class PlanUpdate {
     const graph::Node& n = info_.g.node(id);
     for (graph::ValueId v : n.outputs)
       if (v != graph::kNoValue) e_.changed[at(v)] = 0;
+    // Known integers are remembered of single outputs only.
     const bool one = n.outputs.size() == 1;
-    Shape before;
-    bool had_ints = false;
-    if (one) {
-      const Facts& f = plan_.facts[n.outputs[0]];
-      before = f.type.shape;
-      had_ints = f.ints != nullptr;
-      if (had_ints) e_.ints = *f.ints;
-    }
+    e_.before.clear();
+    for (graph::ValueId v : n.outputs)
+      e_.before.push_back(v == graph::kNoValue ? Elastic::Before{}
+                                               : Elastic::Before{plan_.facts[v].type.shape,
+                                                                 plan_.facts[v].ints != nullptr});
+    if (one && e_.before[0].ints) e_.ints = *plan_.facts[n.outputs[0]].ints;
     FOLD8_CHECK_OK(infer_node(id, plan_.facts, e_.infer));
-    for (graph::ValueId v : n.outputs) {
+    for (std::size_t o = 0; o < n.outputs.size(); ++o) {
+      const graph::ValueId v = n.outputs[o];
       if (v == graph::kNoValue) continue;
       const Facts& f = plan_.facts[v];
       if (f.bound || !f.type.shape.known() || !f.bytes || *f.bytes > e_.room[at(v)]) return false;
       if (e_.folded[at(v)] != nullptr && !write_folded(f, e_.folded[at(v)])) return false;
-      e_.changed[at(v)] = !one || !(before == f.type.shape) || had_ints != (f.ints != nullptr) ||
-                          (had_ints && !same_ints(e_.ints, *f.ints));
+      const Elastic::Before& before = e_.before[o];
+      const bool same = before.shape == f.type.shape && before.ints == (f.ints != nullptr) &&
+                        (!before.ints || (one && same_ints(e_.ints, *f.ints)));
+      e_.changed[at(v)] = !same;
     }
     return true;
   }

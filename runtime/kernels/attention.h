@@ -50,6 +50,8 @@ struct AttentionArgs {
   const float* mask = nullptr;  // [queries, heads, keys]
   const std::uint8_t* visible = nullptr;
   std::size_t mask_stride = 0, mask_head_stride = 0, mask_step = 1;  // step 0: one for all keys
+  // k and v as attention_pack_*() made them, or null: then every call makes them for itself.
+  const std::byte *packed_keys = nullptr, *packed_values = nullptr;
   float scale = 1, softcap = 0;
   bool causal = false;
   std::size_t first_position = 0;
@@ -67,9 +69,31 @@ using attention_q8_fn = void(const AttentionArgs&);
 
 std::size_t attention_scratch_bytes(std::size_t keys, std::size_t depth, std::size_t value_depth);
 
+// Keys and values as the vector bodies multiply them, for callers that keep them from call to call
+// while keys come at the end: blocks of kAttentionKeys, one behind the other, each of the bytes
+// below and 64-byte aligned. What is in them is the target's own business: no file holds them. The
+// plain reference makes nothing, and reads k and v.
+struct AttentionPackArgs {
+  std::size_t depth = 0, value_depth = 0;
+  const float* k = nullptr;  // [end, depth]
+  std::size_t k_stride = 0;
+  const float* v = nullptr;  // [end, value_depth]
+  std::size_t v_stride = 0;
+  std::size_t begin = 0, end = 0;  // keys to pack; those before are there, those behind are not
+  std::byte *keys = nullptr, *values = nullptr;
+  void* scratch = nullptr;  // attention_scratch_bytes()
+};
+using attention_pack_f32_fn = void(const AttentionPackArgs&);
+using attention_pack_q8_fn = void(const AttentionPackArgs&);
+
+std::size_t attention_key_block_bytes(std::size_t depth, bool int8);
+std::size_t attention_value_block_bytes(std::size_t value_depth, bool int8);
+
 namespace reference {
 attention_f32_fn attention_f32;
 attention_q8_fn attention_q8;
+attention_pack_f32_fn attention_pack_f32;
+attention_pack_q8_fn attention_pack_q8;
 }  // namespace reference
 
 }  // namespace fold8::kernels

@@ -1,6 +1,8 @@
 // Vector body of attention_f32 (attention.h). Include only from targets/*.cc.
 #pragma once
 
+#include <cstring>
+
 #include "runtime/kernels/attention_simd.h"
 #include "runtime/kernels/matmul_f32_simd.h"
 
@@ -8,7 +10,8 @@ namespace fold8::kernels::simd {
 
 // Keys as the right side of q * k^T, values as that of p * v: panels of 16 columns.
 template <class Arch>
-void attention_pack_f32(const AttentionArgs& a, const AttentionScratch& at, std::byte* scratch) {
+void attention_pack_all_f32(const AttentionArgs& a, const AttentionScratch& at,
+                            std::byte* scratch) {
   for (std::size_t first = 0, block = 0; first < a.keys; first += kAttentionKeys, ++block) {
     const std::size_t count = a.keys - first < kAttentionKeys ? a.keys - first : kAttentionKeys;
     MatmulF32Args m;
@@ -27,14 +30,45 @@ void attention_pack_f32(const AttentionArgs& a, const AttentionScratch& at, std:
   }
 }
 
+// The same token by token, where blocks of values have room for 64.
+template <class Arch>
+void attention_pack_f32(const AttentionPackArgs& a) {
+  const std::size_t key_block = attention_key_block_bytes(a.depth, false),
+                    value_block = attention_value_block_bytes(a.value_depth, false);
+  AttentionPart::each(a.begin, a.end, [&](const AttentionPart& p) {
+    auto* keys = reinterpret_cast<float*>(a.keys + p.block * key_block);
+    auto* values = reinterpret_cast<float*>(a.values + p.block * value_block);
+    if (p.begin == 0) {
+      std::memset(keys, 0, key_block);
+      std::memset(values, 0, value_block);
+    }
+    for (std::size_t j = p.begin; j < p.end; ++j) {
+      const float* k = a.k + (p.first + j) * a.k_stride;
+      const float* v = a.v + (p.first + j) * a.v_stride;
+      float* column = keys + j / kPanelF32 * a.depth * kPanelF32 + j % kPanelF32;
+      for (std::size_t d = 0; d < a.depth; ++d) column[d * kPanelF32] = k[d];
+      for_steps<Arch>(a.value_depth, [&](std::size_t e, auto n) {
+        store<Arch>(values + (e * kAttentionKeys + j * kPanelF32), Full{}, load<Arch>(v + e, n));
+      });
+    }
+  });
+}
+
 template <class Arch>
 class AttentionF32 {
  public:
   explicit AttentionF32(const AttentionArgs& a)
-      : a_(a), at_(a.keys, a.depth, a.value_depth), scratch_(static_cast<std::byte*>(a.scratch)) {}
+      : a_(a),
+        at_(a.keys, a.depth, a.value_depth),
+        scratch_(static_cast<std::byte*>(a.scratch)),
+        kept_(a.packed_keys != nullptr),
+        key_block_(kept_ ? attention_key_block_bytes(a.depth, false) : at_.key_block),
+        value_block_(kept_ ? attention_value_block_bytes(a.value_depth, false) : at_.value_block),
+        keys_(kept_ ? a.packed_keys : scratch_ + at_.keys),
+        values_(kept_ ? a.packed_values : scratch_ + at_.values) {}
 
   void run() {
-    attention_pack_f32<Arch>(a_, at_, scratch_);
+    if (!kept_) attention_pack_all_f32<Arch>(a_, at_, scratch_);
     for (std::size_t row = a_.row_begin; row < a_.row_end; row += kAttentionRows)
       rows(row, a_.row_end - row < kAttentionRows ? a_.row_end - row : kAttentionRows);
   }
@@ -93,7 +127,7 @@ class AttentionF32 {
     const std::size_t block = key / kAttentionKeys, left = a_.keys - key,
                       panels = s8_panels(left < kAttentionKeys ? left : kAttentionKeys),
                       most = TileShapes<Arch>::panels_for(b.rows);
-    const float* packed = floats(at_.keys + block * at_.key_block);
+    const auto* packed = reinterpret_cast<const float*>(keys_ + block * key_block_);
     b.panel_stride = a_.depth * kPanelF32;
     b.acc_stride = kAttentionKeys;
     for (std::size_t p = 0; p < panels; p += b.panels) {
@@ -113,9 +147,10 @@ class AttentionF32 {
     b.x = floats(at_.scores) + begin * kAttentionKeys;
     b.x_stride = kAttentionKeys;
     b.rows = sums.rows - begin;
-    b.panel_stride = b.k * kPanelF32;
+    b.panel_stride = (kept_ ? kAttentionKeys : b.k) * kPanelF32;
     b.goes_on = true;
-    const float* packed = floats(at_.values + key / kAttentionKeys * at_.value_block);
+    const auto* packed =
+        reinterpret_cast<const float*>(values_ + key / kAttentionKeys * value_block_);
     sums.each_group([&](std::size_t first, std::size_t columns, float* o) {
       for (std::size_t r = begin; r < sums.rows; ++r) {
         const V16<Arch> c(state.kept[r]);
@@ -133,6 +168,9 @@ class AttentionF32 {
   const AttentionArgs& a_;
   AttentionScratch at_;
   std::byte* scratch_;
+  bool kept_;
+  std::size_t key_block_, value_block_;
+  const std::byte *keys_, *values_;
 };
 
 template <class Arch>

@@ -22,74 +22,101 @@ FOLD8_INLINE float attention_row_scale(const float* x, std::size_t n) {
   return row_scale_of<Arch>(largest);
 }
 
-// pack_s8.h of `count` keys rounded per token, as columns. codes: room for 64 rows of round_up(n,
-// 4).
+// Keys [begin, end) of a block, rounded per token, as columns of pack_s8.h. Columns behind them
+// have scale 0; if begin is 0 they are there, too. codes: room for 64 rows of round_up(depth, 4).
 template <class Arch>
-void attention_pack_keys(const AttentionArgs& a, std::size_t first, std::size_t count,
-                         std::int8_t* codes, std::int8_t* packed, float* scales) {
-  constexpr std::size_t panels = kAttentionKeys / kPanelColumns;
-  const std::size_t groups = s8_groups(a.depth), row = groups * kGroupDepth;
-  auto* sums = reinterpret_cast<std::int32_t*>(packed + panels * s8_panel_bytes(a.depth));
-  for (std::size_t j = 0; j < panels * kPanelColumns; ++j) {
+void attention_pack_keys(const float* k, std::size_t stride, std::size_t depth, std::size_t begin,
+                         std::size_t end, std::int8_t* codes, std::int8_t* packed) {
+  const std::size_t groups = s8_groups(depth), row = groups * kGroupDepth,
+                    panel_bytes = s8_panel_bytes(depth),
+                    whole = (end + kPanelColumns - 1) / kPanelColumns;
+  auto* scales = reinterpret_cast<float*>(packed + key_scales_at(depth));
+  auto* sums =
+      reinterpret_cast<std::int32_t*>(packed + kAttentionKeys / kPanelColumns * panel_bytes);
+  for (std::size_t j = begin; j < end; ++j) {
     std::int8_t* q = codes + j * row;
-    sums[j] = 0;
-    if (j >= count) {
-      std::memset(q, 0, row);
-      continue;
-    }
-    const float* k = a.k + (first + j) * a.k_stride;
-    scales[j] = attention_row_scale<Arch>(k, a.depth);
-    std::memset(q + a.depth, 0, row - a.depth);
+    const float* x = k + j * stride;
+    scales[j] = attention_row_scale<Arch>(x, depth);
+    std::memset(q + depth, 0, row - depth);
     const RowQuotient<Arch> codes_of(scales[j]);
     I16<Arch> sum(0);
-    for_steps<Arch>(a.depth, [&](std::size_t d, auto n) {
-      const I16<Arch> code = codes_of(load<Arch>(k + d, n));
+    for_steps<Arch>(depth, [&](std::size_t d, auto n) {
+      const I16<Arch> code = codes_of(load<Arch>(x + d, n));
       sum = sum + code;
       store_u8<Arch>(q + d, n, code);
     });
     sums[j] = Memory16<Arch>::fold_sum(sum);
   }
-  for (std::size_t panel = 0; panel < panels; ++panel, packed += s8_panel_bytes(a.depth)) {
-    const std::int8_t* from = codes + panel * kPanelColumns * row;
+  for (std::size_t j = end; j < kAttentionKeys; ++j) scales[j] = 0.0f, sums[j] = 0;
+  std::memset(codes + end * row, 0, (whole * kPanelColumns - end) * row);
+  for (std::size_t p = begin / kPanelColumns; p < whole; ++p) {
+    std::int8_t* to = packed + p * panel_bytes;
+    const std::size_t first = p * kPanelColumns;
+    const std::int8_t* from = codes + first * row;
     std::size_t g = 0;
-    for (; g + 8 <= groups; g += 8)
+    for (; begin <= first && g + 8 <= groups; g += 8)
       for (std::size_t j = 0; j < kPanelColumns; j += 8)
         transpose_8x8<Arch>(reinterpret_cast<const float*>(from + j * row) + g, groups,
-                            reinterpret_cast<float*>(packed) + g * kPanelColumns + j,
-                            kPanelColumns);
-    for (; g < groups; ++g)
-      for (std::size_t j = 0; j < kPanelColumns; ++j)
-        std::memcpy(packed + (g * kPanelColumns + j) * kGroupDepth,
-                    from + j * row + g * kGroupDepth, kGroupDepth);
+                            reinterpret_cast<float*>(to) + g * kPanelColumns + j, kPanelColumns);
+    const std::size_t last = end - first < kPanelColumns ? end - first : kPanelColumns;
+    for (std::size_t j = begin > first ? begin - first : 0;
+         j < (begin > first ? last : kPanelColumns); ++j)
+      for (std::size_t i = g; i < groups; ++i)
+        std::memcpy(to + (i * kPanelColumns + j) * kGroupDepth, from + j * row + i * kGroupDepth,
+                    kGroupDepth);
   }
+  if (begin == 0)
+    std::memset(packed + whole * panel_bytes, 0,
+                (kAttentionKeys / kPanelColumns - whole) * panel_bytes);
 }
 
-// pack_s8.h of `count` tokens of v rounded per token: they are the depth, v's elements the columns.
-// Sums are not needed: p has zero point 0.
+// Tokens [begin, end) of a block of v, rounded per token, as pack_s8.h of depth `tokens`: v's
+// elements are the columns. Those behind have scale 0; if begin is 0 they are there, too. Sums are
+// not needed: p has zero point 0.
 template <class Arch>
-void attention_pack_values(const AttentionArgs& a, std::size_t first, std::size_t count,
-                           std::int8_t* packed, float* scales) {
-  const std::size_t panel = s8_panel_bytes(count);
-  std::memset(packed + s8_panels(a.value_depth) * panel, 0,
-              s8_panels(a.value_depth) * kPanelColumns * sizeof(std::int32_t));
-  for (std::size_t t = 0; t < count; t += kGroupDepth, packed += kPanelColumns * kGroupDepth) {
-    const std::size_t here = count - t < kGroupDepth ? count - t : kGroupDepth;
-    const float* v = a.v + (first + t) * a.v_stride;
+void attention_pack_values(const float* v, std::size_t stride, std::size_t depth, std::size_t begin,
+                           std::size_t end, std::size_t tokens, std::int8_t* packed) {
+  const std::size_t panel = s8_panel_bytes(tokens), panels = s8_panels(depth);
+  auto* scales = reinterpret_cast<float*>(packed + value_scales_at(depth));
+  if (begin == 0) {
+    const std::size_t codes = panels * panel;
+    if (s8_groups(end) < s8_groups(tokens)) std::memset(packed, 0, codes);
+    std::memset(packed + codes, 0, panels * kPanelColumns * sizeof(std::int32_t));
+  }
+  for (std::size_t t = begin / kGroupDepth * kGroupDepth; t < end; t += kGroupDepth) {
+    const std::size_t here = end - t < kGroupDepth ? end - t : kGroupDepth;
+    const float* x = v + t * stride;
+    std::int8_t* to = packed + t * kPanelColumns;
     std::optional<RowQuotient<Arch>> codes_of[kGroupDepth];
     for (std::size_t i = 0; i < here; ++i) {
-      scales[t + i] = attention_row_scale<Arch>(v + i * a.v_stride, a.value_depth);
+      scales[t + i] = attention_row_scale<Arch>(x + i * stride, depth);
       codes_of[i].emplace(scales[t + i]);
     }
-    for_steps<Arch>(a.value_depth, [&](std::size_t e, auto n) {
+    for_steps<Arch>(depth, [&](std::size_t e, auto n) {
       I16<Arch> word(0);
       for (std::size_t i = 0; i < here; ++i) {
-        const I16<Arch> code = (*codes_of[i])(load<Arch>(v + i * a.v_stride + e, n));
+        const I16<Arch> code = (*codes_of[i])(load<Arch>(x + i * stride + e, n));
         word = word | ((code & I16<Arch>(255)) << static_cast<int>(8 * i));
       }
-      store<Arch>(reinterpret_cast<float*>(packed + e / kPanelColumns * panel), Full{},
+      store<Arch>(reinterpret_cast<float*>(to + e / kPanelColumns * panel), Full{},
                   Lanes<V16<Arch>>::from_bits(word));
     });
   }
+  for (std::size_t j = end; j < kAttentionKeys; ++j) scales[j] = 0.0f;
+}
+
+template <class Arch>
+void attention_pack_q8(const AttentionPackArgs& a) {
+  const std::size_t key_block = attention_key_block_bytes(a.depth, true),
+                    value_block = attention_value_block_bytes(a.value_depth, true);
+  auto* codes = reinterpret_cast<std::int8_t*>(a.scratch);
+  AttentionPart::each(a.begin, a.end, [&](const AttentionPart& p) {
+    attention_pack_keys<Arch>(a.k + p.first * a.k_stride, a.k_stride, a.depth, p.begin, p.end,
+                              codes, reinterpret_cast<std::int8_t*>(a.keys + p.block * key_block));
+    attention_pack_values<Arch>(a.v + p.first * a.v_stride, a.v_stride, a.value_depth, p.begin,
+                                p.end, kAttentionKeys,
+                                reinterpret_cast<std::int8_t*>(a.values + p.block * value_block));
+  });
 }
 
 template <class Arch>
@@ -99,29 +126,40 @@ class AttentionQ8 {
   using L = Lanes<V>;
 
   explicit AttentionQ8(const AttentionArgs& a)
-      : a_(a), at_(a.keys, a.depth, a.value_depth), scratch_(static_cast<std::byte*>(a.scratch)) {}
+      : a_(a),
+        at_(a.keys, a.depth, a.value_depth),
+        scratch_(static_cast<std::byte*>(a.scratch)),
+        kept_(a.packed_keys != nullptr),
+        key_block_(kept_ ? attention_key_block_bytes(a.depth, true) : at_.key_block),
+        value_block_(kept_ ? attention_value_block_bytes(a.value_depth, true) : at_.value_block),
+        keys_(codes(kept_ ? a.packed_keys : scratch_ + at_.keys)),
+        values_(codes(kept_ ? a.packed_values : scratch_ + at_.values)) {}
 
   void run() {
-    for (std::size_t key = 0, block = 0; key < a_.keys; key += kAttentionKeys, ++block) {
-      for (std::size_t j = count(key); j < kAttentionKeys; ++j)
-        floats(at_.key_scales)[key + j] = floats(at_.value_scales)[key + j] = 0.0f;
-      attention_pack_keys<Arch>(a_, key, count(key), bytes(at_.codes),
-                                bytes(at_.keys + block * at_.key_block),
-                                floats(at_.key_scales) + key);
-      attention_pack_values<Arch>(a_, key, count(key), bytes(at_.values + block * at_.value_block),
-                                  floats(at_.value_scales) + key);
-    }
+    if (!kept_) pack();
     for (std::size_t row = a_.row_begin; row < a_.row_end; row += kAttentionRows)
       rows(row, a_.row_end - row < kAttentionRows ? a_.row_end - row : kAttentionRows);
   }
 
  private:
+  static const std::int8_t* codes(const std::byte* p) {
+    return reinterpret_cast<const std::int8_t*>(p);
+  }
+  void pack() const {
+    AttentionPart::each(0, a_.keys, [&](const AttentionPart& p) {
+      attention_pack_keys<Arch>(a_.k + p.first * a_.k_stride, a_.k_stride, a_.depth, 0, p.end,
+                                bytes(at_.codes), bytes(at_.keys + p.block * key_block_));
+      attention_pack_values<Arch>(a_.v + p.first * a_.v_stride, a_.v_stride, a_.value_depth, 0,
+                                  p.end, p.end, bytes(at_.values + p.block * value_block_));
+    });
+  }
   float* floats(std::size_t offset) const { return reinterpret_cast<float*>(scratch_ + offset); }
   std::int8_t* bytes(std::size_t offset) const {
     return reinterpret_cast<std::int8_t*>(scratch_ + offset);
   }
-  std::size_t count(std::size_t key) const {
-    return a_.keys - key < kAttentionKeys ? a_.keys - key : kAttentionKeys;
+  // Depth of a packed block of values: kept ones have room for what comes. Weights are 0 there.
+  std::size_t tokens(std::size_t key) const {
+    return kept_ || a_.keys - key > kAttentionKeys ? kAttentionKeys : a_.keys - key;
   }
 
   void rows(std::size_t first_row, std::size_t count) {
@@ -152,10 +190,14 @@ class AttentionQ8 {
     const std::size_t begin =
         attention_first_row(a_, first_row, first_row + sums.rows, key) - first_row;
     const AttentionSums scores{floats(at_.scores), sums.rows, kAttentionKeys, kAttentionKeys};
-    multiply({bytes(at_.queries), a_.depth, a_.depth, 128,
-              bytes(at_.keys + key / kAttentionKeys * at_.key_block), begin},
-             scores);
-    const float* key_scales = floats(at_.key_scales) + key;
+    const std::int8_t* keys = keys_ + key / kAttentionKeys * key_block_;
+    const std::int8_t* values = values_ + key / kAttentionKeys * value_block_;
+    if (kept_ && sums.rows <= kFewRows && key + kAttentionKeys < a_.keys) {
+      fetch(keys + key_block_, key_block_);
+      fetch(values + value_block_, value_block_);
+    }
+    multiply({bytes(at_.queries), a_.depth, a_.depth, 128, keys, begin}, scores);
+    const auto* key_scales = reinterpret_cast<const float*>(keys + key_scales_at(a_.depth));
     const float* query_scales = floats(at_.query_scales);
     AttentionBlock<Arch>(a_, key).mask_rows(
         first_row, begin, sums.rows, floats(at_.scores), state,
@@ -164,12 +206,11 @@ class AttentionQ8 {
         },
         [&](int part) FOLD8_INLINE_LAMBDA { return load<Arch>(key_scales + 16 * part, Full{}); });
     alignas(64) float unit[kAttentionRows];
-    weigh(key, begin, sums.rows, state, unit);
+    weigh(reinterpret_cast<const float*>(values + value_scales_at(a_.value_depth)), begin,
+          sums.rows, state, unit);
     AttentionSums products = sums;
     products.at += kAttentionRows * sums.width;
-    multiply({bytes(at_.weights), kAttentionKeys, count(key), 0,
-              bytes(at_.values + key / kAttentionKeys * at_.value_block), begin},
-             products);
+    multiply({bytes(at_.weights), kAttentionKeys, tokens(key), 0, values, begin}, products);
     sums.each_group([&](std::size_t first, std::size_t columns, float* o) {
       const float* product = products.at + first * sums.rows;
       for (std::size_t r = begin; r < sums.rows; ++r) {
@@ -182,14 +223,19 @@ class AttentionQ8 {
     });
   }
 
+  // Few rows against kept keys wait for memory: the next block comes while this one is worked on.
+  static constexpr std::size_t kFewRows = 16;
+  static void fetch(const std::int8_t* block, std::size_t n) {
+    for (std::size_t i = 0; i < n; i += 64) __builtin_prefetch(block + i);
+  }
+
   // pq of rows [begin, end), and unit = a / 255. In three loops, since rows overlap in each but the
   // way through all three is long.
-  void weigh(std::size_t key, std::size_t begin, std::size_t end, AttentionState& state,
+  void weigh(const float* scales, std::size_t begin, std::size_t end, AttentionState& state,
              float* unit) const {
     constexpr int kParts = AttentionBlock<Arch>::kParts;
     alignas(64) float largest[kAttentionRows][16];
     alignas(64) float inverse[kAttentionRows];
-    const float* scales = floats(at_.value_scales) + key;
     float* scores = floats(at_.scores);
     for (std::size_t r = begin; r < end; ++r) {
       V p[kParts];
@@ -255,10 +301,11 @@ class AttentionQ8 {
     t.w = p.w + n / kPanelColumns * t.panel_bytes;
     t.init = init;
     t.columns = columns;
-    for (std::size_t r = p.begin; r < y.rows; r += most) {
+    for (std::size_t r = p.begin, rows; r < y.rows; r += rows) {
+      rows = Engine::height(y.rows - r < most ? y.rows - r : most, panels);
       t.x = reinterpret_cast<const std::uint8_t*>(p.x) + r * p.x_stride;
       t.acc = reinterpret_cast<std::int32_t*>(to + r * columns);
-      Engine::tile(y.rows - r < most ? y.rows - r : most, panels)(t);
+      Engine::tile(rows, panels)(t);
     }
   }
 
@@ -285,6 +332,9 @@ class AttentionQ8 {
   const AttentionArgs& a_;
   AttentionScratch at_;
   std::byte* scratch_;
+  bool kept_;
+  std::size_t key_block_, value_block_;
+  const std::int8_t *keys_, *values_;
 };
 
 template <class Arch>

@@ -111,6 +111,9 @@ void attention_f32(const AttentionArgs& a) {
   }
 }
 
+void attention_pack_f32(const AttentionPackArgs&) {}
+void attention_pack_q8(const AttentionPackArgs&) {}
+
 void attention_q8(const AttentionArgs& a) {
   std::vector<Codes> keys, values;
   for (std::size_t j = 0; j < a.keys; ++j) {

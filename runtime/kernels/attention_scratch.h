@@ -13,24 +13,31 @@ namespace fold8::kernels {
 
 inline constexpr std::size_t kAttentionRows = 48;  // rows that go through the blocks together
 
+// An INT8 block of keys: packed_s8 of 64 columns, then a scale each. One of values: packed_s8 of as
+// many columns as a value has elements, of depth 64, then a scale each.
+inline constexpr std::size_t kAttentionScaleBytes = kAttentionKeys * sizeof(float);
+constexpr std::size_t key_scales_at(std::size_t depth) {
+  return packed_s8_bytes(kAttentionKeys, depth);
+}
+constexpr std::size_t value_scales_at(std::size_t value_depth) {
+  return packed_s8_bytes(value_depth, kAttentionKeys);
+}
+
 // Byte offsets; INT8 uses the same places, which f32 needs more of.
 struct AttentionScratch {
   std::size_t key_block, value_block;  // bytes of one packed block of keys, of values
-  std::size_t keys, values, key_scales, value_scales, queries, query_scales, scores, weights, sums,
-      codes, gemm, end;
+  std::size_t keys, values, queries, query_scales, scores, weights, sums, codes, gemm, end;
 
   AttentionScratch(std::size_t count, std::size_t depth, std::size_t value_depth) {
     const std::size_t blocks = (count + kAttentionKeys - 1) / kAttentionKeys,
                       value_width = s8_panels(value_depth) * kPanelColumns;
-    key_block = aligned(larger(packed_f32_size(kAttentionKeys, depth) * sizeof(float),
-                               packed_s8_bytes(kAttentionKeys, depth)));
-    value_block = aligned(larger(kAttentionKeys * value_width * sizeof(float),
-                                 packed_s8_bytes(value_depth, kAttentionKeys)));
+    key_block = aligned(
+        larger(attention_key_block_bytes(depth, false), attention_key_block_bytes(depth, true)));
+    value_block = aligned(larger(attention_value_block_bytes(value_depth, false),
+                                 attention_value_block_bytes(value_depth, true)));
     keys = 0;
     values = keys + blocks * key_block;
-    key_scales = values + blocks * value_block;
-    value_scales = key_scales + blocks * kAttentionKeys * sizeof(float);
-    queries = value_scales + blocks * kAttentionKeys * sizeof(float);
+    queries = values + blocks * value_block;
     query_scales = queries + aligned(kAttentionRows * depth * sizeof(float));
     scores = query_scales + aligned(kAttentionRows * sizeof(float));
     weights = scores + kAttentionRows * kAttentionKeys * sizeof(float);

@@ -8,6 +8,22 @@
 
 namespace fold8::kernels::simd {
 
+// Keys [first, first + 64) of those to pack, and where their block lies.
+struct AttentionPart {
+  std::size_t first, begin, end;  // begin and end within the block
+  std::size_t block;
+
+  // f(part) for each block with keys of [begin, end), and for one that only ends in front of begin.
+  template <class Function>
+  static void each(std::size_t begin, std::size_t end, Function&& f) {
+    for (std::size_t b = begin / kAttentionKeys; b * kAttentionKeys < end; ++b) {
+      const std::size_t first = b * kAttentionKeys, left = end - first;
+      f(AttentionPart{first, begin > first ? begin - first : 0,
+                      left < kAttentionKeys ? left : kAttentionKeys, b});
+    }
+  }
+};
+
 // Up to kAttentionRows rows on their way through the blocks.
 struct AttentionState {
   alignas(64) float top[kAttentionRows], next_top[kAttentionRows], length[kAttentionRows],
@@ -46,7 +62,7 @@ class AttentionBlock {
       if (++head == a_.heads) head = 0, ++query;
     }
     for (std::size_t r = 0; r < begin; ++r) state.next_top[r] = state.top[r];
-    factors(state);
+    factors(state, end);
   }
 
   // p of one row, and the lanes of its sum.
@@ -101,10 +117,10 @@ class AttentionBlock {
     state.next_top[at] = largest > before ? largest : before;
   }
 
-  // c of all rows; what a block with nothing in it keeps is everything.
-  static void factors(AttentionState& state) {
+  // c of rows [0, end); what a block with nothing in it keeps is everything.
+  static void factors(AttentionState& state, std::size_t end) {
     const V nothing(-__builtin_inff()), one(1.0f);
-    for (std::size_t r = 0; r < kAttentionRows; r += 16) {
+    for (std::size_t r = 0; r < end; r += 16) {
       const V top = load<Arch>(state.next_top + r, Full{});
       const V c = generic::exp(load<Arch>(state.top + r, Full{}) - top);
       store<Arch>(state.kept + r, Full{}, L::select(top == nothing, one, c));

@@ -148,11 +148,19 @@ void binary_repeated(const BinaryArgs& args, const Broadcast& plan, std::size_t 
       });
 }
 
+// What networks do to maps with one value a channel: the others are not worth a body of their own.
+inline constexpr bool may_repeat(BinaryKind kind) {
+  return kind == BinaryKind::add || kind == BinaryKind::sub || kind == BinaryKind::mul ||
+         kind == BinaryKind::div || kind == BinaryKind::prelu;
+}
+
 template <class Arch, BinaryKind kind>
 inline void binary_run(const BinaryArgs& args, const Broadcast& plan) {
-  Broadcast merged;
-  if (repeats<Arch>(plan, merged))
-    return binary_repeated<Arch, kind>(args, merged, plan.shape[plan.rank - 1]);
+  if constexpr (may_repeat(kind)) {
+    Broadcast merged;
+    if (repeats<Arch>(plan, merged))
+      return binary_repeated<Arch, kind>(args, merged, plan.shape[plan.rank - 1]);
+  }
   const std::ptrdiff_t sa = plan.a_stride[plan.rank - 1], sb = plan.b_stride[plan.rank - 1];
   constexpr bool kGate = kind == BinaryKind::mul;
   const bool plain = args.a.f32 != nullptr && args.b.f32 != nullptr &&

@@ -4,6 +4,7 @@
 #include "runtime/kernels/conv_rows_f32_simd.h"
 #include "runtime/kernels/finish_f32_simd.h"
 #include "runtime/kernels/gemm_f32_simd.h"
+#include "runtime/kernels/tile_groups_f32_simd.h"
 
 namespace fold8::kernels::simd {
 
@@ -52,7 +53,11 @@ class ConvF32 {
   std::size_t block_rows(std::size_t left) const {
     const ConvShape& s = args_.shape;
     const std::int64_t pixels = s.transposed ? 1 : s.stride[0] * s.stride[1] * s.stride[2];
-    return block_rows_f32(left, static_cast<std::size_t>(s.in_channels * pixels), most_rows_);
+    const std::size_t rows =
+        block_rows_f32(left, static_cast<std::size_t>(s.in_channels * pixels), most_rows_);
+    // Whole lines, where that does not read the weights much more often.
+    const std::size_t line = static_cast<std::size_t>(s.out[2]);
+    return depth_ <= kDepthStepF32 && rows < left && rows > line ? rows / line * line : rows;
   }
 
   // All outputs of the phase among the rows asked for, line by line.
@@ -93,26 +98,75 @@ class ConvF32 {
     const std::size_t per_group = (n_ + kPanelF32 - 1) / kPanelF32;
     const std::size_t at_once = TileShapes<Arch>::panels_for(block_.rows);
     std::size_t cut = 0, cut_loose = 0;
-    for (std::size_t q = args_.panel_begin, count = 0; q < args_.panel_end; q += count) {
+    for (std::size_t q = several_groups(), count = 0; q < args_.panel_end; q += count) {
       const std::size_t g = q / per_group, p = q % per_group;
       const std::size_t left =
           args_.panel_end - q < per_group - p ? args_.panel_end - q : per_group - p;
       count = balanced_part(left, at_once);
-      const std::size_t most = TileShapes<Arch>::max_rows(count),
-                        most_loose = TileShapes<Arch>::max_loose_rows(count);
+      const std::size_t n0 = p * kPanelF32, stride = count * kPanelF32,
+                        cols = n_ - n0 < stride ? n_ - n0 : stride;
+      const std::size_t vectors = TileShapes<Arch>::vectors(cols),
+                        most = TileShapes<Arch>::max_rows(vectors),
+                        most_loose = TileShapes<Arch>::max_loose_rows(vectors);
       if (most != cut || most_loose != cut_loose) block_.cut(most, most_loose);
       cut = most;
       cut_loose = most_loose;
-      const std::size_t n0 = p * kPanelF32, stride = count * kPanelF32,
-                        cols = n_ - n0 < stride ? n_ - n0 : stride;
       StoreF32 store;
       const bool direct = make_store_f32<Arch>(args_.epilogue, g * n_ + n0, cols, store);
-      multiply(g, q, count, direct ? &store : nullptr);
+      multiply({g, q, stride, vectors}, direct ? &store : nullptr);
       if (!direct)
         finish_f32<Arch>(args_.epilogue,
                          {0, block_.m, block_.rows, g * n_ + n0, cols, acc_, stride});
     }
     block_.clear();
+  }
+
+  // The panels that can be computed several groups at a time; returns the first that is left.
+  std::size_t several_groups() {
+    const std::size_t begin = args_.panel_begin, end = args_.panel_end;
+    if constexpr (Width512<Arch>) {
+      const std::size_t channels = n_, at_once = kPanelF32 / channels;
+      StoreF32 store;
+      if (!share_ || end - begin < at_once ||
+          !make_store_f32<Arch>(args_.epilogue, begin * n_, kPanelF32, store))
+        return begin;
+      block_.cut(kGroupTileRows, kGroupTileRows);
+      float* const weights = acc_ + kGroupTileRows * kPanelF32;
+      std::size_t q = begin;
+      for (; q + at_once <= end; q += at_once) {
+        make_store_f32<Arch>(args_.epilogue, q * n_, kPanelF32, store);
+        multiply_groups({channels, args_.w + q * depth_ * kPanelF32, depth_, weights}, q * channels,
+                        store);
+      }
+      return q;
+    }
+    return begin;
+  }
+
+  void multiply_groups(const GroupTileF32<Arch>& groups, std::size_t channel, StoreF32& store) {
+    TileF32 t;
+    t.acc = acc_;
+    t.acc_stride = kPanelF32;
+    t.offset = channel;
+    t.store = &store;
+    for (std::size_t i = 0; i < block_.tiles; ++i) {
+      const ConvTileF32& tile = block_.tile[i];
+      t.taps = tile.taps;
+      t.even = tile.row_step != 0;
+      t.row_step = tile.row_step;
+      t.rows = tile.x;
+      t.w_offsets = tile.w_offsets;
+      point_store(tile, store);
+      pick_group_tile<Arch>(tile.rows)(t, groups);
+    }
+  }
+
+  // At the outputs of a tile.
+  void point_store(const ConvTileF32& tile, StoreF32& store) const {
+    const std::size_t* const m = block_.m + tile.first;
+    store.m = m[0];
+    store.m_step = tile.rows > 1 ? m[1] - m[0] : 1;
+    store.ms = tile.row_step != 0 || tile.rows == 1 ? nullptr : m;
   }
 
   // The part of a tile's chains that one depth step takes: `taps` runs from `tap` on, `depth`
@@ -137,14 +191,18 @@ class ConvF32 {
     return true;
   }
 
-  // The chains of `panels` panels from q on, one depth step of all tiles after the other.
-  void multiply(std::size_t g, std::size_t q, std::size_t panels, StoreF32* store) {
+  // Panels from q on of a group.
+  struct Columns {
+    std::size_t group, q, count, vectors;
+  };
+  // Their chains, one depth step of all tiles after the other.
+  void multiply(const Columns& columns, StoreF32* store) {
     TileF32 t;
     t.panel_stride = depth_ * kPanelF32;
-    t.acc_stride = panels * kPanelF32;
-    const float* const w = args_.w + q * t.panel_stride;
+    t.acc_stride = columns.count;
+    const float* const w = args_.w + columns.q * t.panel_stride;
     const std::size_t channel =
-        g * static_cast<std::size_t>(args_.shape.in_channels / args_.shape.groups);
+        columns.group * static_cast<std::size_t>(args_.shape.in_channels / args_.shape.groups);
     bool more = true;
     for (std::size_t step = 0; more; ++step) {
       more = false;
@@ -163,13 +221,8 @@ class ConvF32 {
         t.w = w + part.k * kPanelF32;
         t.offset = channel + part.k;
         t.store = part.last ? store : nullptr;
-        if (store) {
-          const std::size_t* const m = block_.m + tile.first;
-          store->m = m[0];
-          store->m_step = tile.rows > 1 ? m[1] - m[0] : 1;
-          store->ms = t.even ? nullptr : m;
-        }
-        TileShapes<Arch>::pick(tile.rows, panels, t.even)(t);
+        if (store) point_store(tile, *store);
+        TileShapes<Arch>::pick(tile.rows, columns.vectors)(t);
         more = more || !part.last;
       }
     }
@@ -177,6 +230,7 @@ class ConvF32 {
 
   const ConvF32Args& args_;
   const std::size_t taps_, depth_, n_, most_rows_;
+  const bool share_ = groups_share_f32<Arch>(depth_ / taps_, n_) && depth_ <= kGroupTileDepth;
   ConvBlockF32<Arch> block_;
   std::size_t most_block_ = 0;
   alignas(64) float acc_[kBlockFloatsF32];

@@ -38,6 +38,7 @@ class ConvBlockF32 {
 
   void start(const ConvPhase& phase) {
     phase_ = phase;
+    last_lines_ = 0;
     const ConvAxis& c = phase.axis[2];
     const std::int64_t reach = (c.taps - 1) * c.in_step, low = reach < 0 ? reach : 0,
                        high = reach > 0 ? reach : 0;
@@ -57,7 +58,7 @@ class ConvBlockF32 {
   std::size_t tiles = 0;
   ConvTileF32 tile[kBlockTilesF32];
 
-  void clear() { rows = lines_ = tiles = 0; }
+  void clear() { rows = lines_ = 0; }
   void push(const ConvLineF32& line) {
     line_[lines_++] = line;
     rows += static_cast<std::size_t>(line.count);
@@ -65,6 +66,48 @@ class ConvBlockF32 {
 
   // Tiles of at most `most` rows, `most_loose` where they are not evenly apart.
   void cut(std::size_t most, std::size_t most_loose) {
+    if (move_last(most, most_loose)) return;
+    last_lines_ = 0;
+    cut_lines(most, most_loose);
+    if (lines_ > kLastLines) return;
+    last_lines_ = lines_, last_most_ = most, last_loose_ = most_loose;
+    for (std::size_t i = 0; i < lines_; ++i) last_[i] = line_[i];
+  }
+
+ private:
+  static constexpr std::int64_t kLeastRun = 4;
+  static constexpr std::size_t kLastLines = 4;
+
+  // Few lines that are the last block's, further along axis 1, all of the kernel inside along it:
+  // the tiles are its tiles, elsewhere.
+  bool move_last(std::size_t most, std::size_t most_loose) {
+    if (lines_ != last_lines_ || most != last_most_ || most_loose != last_loose_) return false;
+    const std::int64_t distance = line_[0].j[1] - last_[0].j[1];
+    for (std::size_t i = 0; i < lines_; ++i) {
+      const ConvLineF32 &a = last_[i], &b = line_[i];
+      if (a.b != b.b || a.j[0] != b.j[0] || a.j[2] != b.j[2] || a.count != b.count ||
+          b.j[1] - a.j[1] != distance || !whole_along_1(a) || !whole_along_1(b))
+        return false;
+    }
+    const ConvAxis *const c = phase_.axis + 1, *const inner = phase_.axis + 2;
+    const std::int64_t pixels = distance * c->in_stride * inner->in;
+    const std::size_t outputs =
+        static_cast<std::size_t>(distance * c->out_step * args_.shape.out[2]);
+    const float* const no_zeros = zeros_ + args_.shape.kernel[2] * args_.shape.in_channels;
+    const std::ptrdiff_t floats = pixels * static_cast<std::int64_t>(args_.x_stride);
+    for (std::size_t i = 0; i < used_x_; ++i)
+      if (x_[i] < zeros_ || x_[i] >= no_zeros) x_[i] += floats;
+    for (std::size_t i = 0; i < placed_; ++i) m[i] += outputs;
+    for (std::size_t i = 0; i < lines_; ++i) last_[i] = line_[i];
+    return true;
+  }
+  bool whole_along_1(const ConvLineF32& line) const {
+    const std::int64_t taps = phase_.axis[1].taps;
+    return taps == 0 ||
+           (inside_axis(1, in(1, line.j[1], 0)) && inside_axis(1, in(1, line.j[1], taps - 1)));
+  }
+
+  void cut_lines(std::size_t most, std::size_t most_loose) {
     tiles = used_x_ = used_w_ = placed_ = 0;
     std::size_t loose = 0;
     for (std::size_t i = 0; i < lines_; ++i) {
@@ -86,9 +129,6 @@ class ConvBlockF32 {
       first += n;
     }
   }
-
- private:
-  static constexpr std::int64_t kLeastRun = 4;
 
   // The outputs of the line that are evenly apart in the input, if they are worth tiles of their
   // own; else an empty span at its end.
@@ -233,6 +273,8 @@ class ConvBlockF32 {
   bool merged_ = false;  // such taps lie side by side in memory: a kernel line is one run
   std::size_t lines_ = 0, placed_ = 0, used_x_ = 0, used_w_ = 0;
   ConvLineF32 line_[kBlockRowsF32], loose_[kBlockRowsF32];
+  std::size_t last_lines_ = 0, last_most_ = 0, last_loose_ = 0;  // of the last cut; 0: not known
+  ConvLineF32 last_[kLastLines];
 };
 
 }  // namespace fold8::kernels::simd

@@ -52,7 +52,11 @@ template <class Arch, int U, int KW, int S, bool kInside, class Columns>
       if (!kInside &&
           static_cast<std::uint64_t>(t.first + i) >= static_cast<std::uint64_t>(t.width))
         continue;
-      const batch xv = columns.load(x + static_cast<std::size_t>(i % 3) * pixel);
+      const float* const at = x + static_cast<std::size_t>(i % 3) * pixel;
+      const batch xv = columns.load(at);
+      // The lines of the next but one vector: 17 places at a time, of half a line, are more than
+      // the hardware foresees. (Elsewhere, and for whole lines, this costs more than it gains.)
+      if (kInside && S == 2 && Width256<Arch>) __builtin_prefetch(at + 24, 0, 3);
 #pragma GCC unroll 8
       for (int k = 0; k < KW; ++k)
         if (i >= k && (i - k) % S == 0 && (i - k) / S < U)

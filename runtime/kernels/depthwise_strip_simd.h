@@ -3,7 +3,6 @@
 #pragma once
 
 #include "runtime/kernels/depthwise_strip_avx2.h"
-#include "runtime/kernels/depthwise_strip_avx512.h"
 #include "runtime/kernels/depthwise_strip_avx_vnni.h"
 #include "runtime/kernels/depthwise_strip_vnni.h"
 #include "runtime/kernels/epilogue_shift.h"
@@ -20,12 +19,6 @@ struct StripEngineOf {
 template <>
 struct StripEngineOf<AvxVnni> {
   using type = StripAvxVnni<AvxVnni>;
-};
-#endif
-#ifdef __AVX512F__
-template <>
-struct StripEngineOf<Avx512> {
-  using type = StripAvx512<Avx512>;
 };
 #endif
 #ifdef __AVX512VNNI__

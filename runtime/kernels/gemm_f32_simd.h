@@ -13,6 +13,7 @@ struct GemmBlockF32 {
   std::size_t x_stride = 0, rows = 0, k = 0;
   const float* w = nullptr;  // first panel of the block
   std::size_t w_step = kPanelF32, panel_stride = 0, panels = 0;
+  std::size_t cols = 0;        // that count; 0: all of the panels
   float* acc = nullptr;        // [rows][acc_stride]
   std::size_t acc_stride = 0;  // 0: panels * 16
   bool goes_on = false;        // the chains start from acc, not from +0
@@ -22,7 +23,8 @@ struct GemmBlockF32 {
 template <class Arch>
 void gemm_block_f32(const GemmBlockF32& b) {
   using Shapes = TileShapes<Arch>;
-  const std::size_t most = Shapes::max_rows(b.panels);
+  const std::size_t vectors = Shapes::vectors(b.cols != 0 ? b.cols : b.panels * kPanelF32),
+                    most = Shapes::max_rows(vectors);
   const std::size_t tiles = (b.rows + most - 1) / most;
   const float* x = b.x;
   const std::size_t no_offset = 0;
@@ -44,7 +46,7 @@ void gemm_block_f32(const GemmBlockF32& b) {
       const std::size_t count = (b.rows - r0 + tiles - i - 1) / (tiles - i);
       x = b.x + r0 * b.x_stride;
       if (b.k > kDepthStepF32 || !b.store) t.acc = b.acc + r0 * t.acc_stride;
-      Shapes::pick(count, b.panels, true)(t);
+      Shapes::pick(count, vectors)(t);
       r0 += count;
       if (t.store) b.store->m += count;
     }
@@ -69,6 +71,7 @@ void gemm_f32(const GemmF32Args& args) {
       const std::size_t n0 = p * kPanelF32;
       const std::size_t cols = b.panels * kPanelF32;
       const std::size_t n = args.n - n0 < cols ? args.n - n0 : cols;
+      b.cols = n;
       StoreF32 store;
       b.store = make_store_f32<Arch>(args.epilogue, n0, n, store) ? &store : nullptr;
       store.m = m;

@@ -172,6 +172,7 @@ struct EngineAvx2 {
   static constexpr std::size_t kExpandFrom = 18;  // rows from which expanding a panel pays
   static constexpr std::size_t max_rows(std::size_t) { return 6; }
   static constexpr std::size_t row_step(std::size_t) { return 1; }
+  static constexpr std::size_t height(std::size_t rows, std::size_t) { return rows; }
 
   // Of an expanded panel with at most 8 columns.
   static TileU8S8Fn* half_tile(std::size_t rows) {

@@ -60,10 +60,10 @@ template <class Arch, int kRows, bool kExpanded>
   }
 }
 
-template <class Arch, bool kExpanded, int... kRowsMinusOne>
-constexpr TileU8S8Fn* tile_for(std::size_t rows, std::integer_sequence<int, kRowsMinusOne...>) {
-  constexpr TileU8S8Fn* kTiles[] = {&tile<Arch, kRowsMinusOne + 1, kExpanded>...};
-  return kTiles[rows - 1];
+template <class Arch, bool kExpanded, int... kRows>
+constexpr TileU8S8Fn* tile_at(std::size_t index, std::integer_sequence<int, kRows...>) {
+  constexpr TileU8S8Fn* kTiles[] = {&tile<Arch, kRows, kExpanded>...};
+  return kTiles[index];
 }
 
 }  // namespace avx512_engine
@@ -74,12 +74,17 @@ struct EngineAvx512 {
   static constexpr std::size_t kMaxPanels = 1;
   static constexpr std::size_t kExpandFrom = 36;  // rows from which expanding a panel pays
   static constexpr std::size_t max_rows(std::size_t) { return 12; }
-  static constexpr std::size_t row_step(std::size_t) { return 1; }
+  // Tiles of 1, 3 and of whole pairs of rows.
+  static constexpr std::size_t row_step(std::size_t) { return 2; }
+  static constexpr std::size_t height(std::size_t rows, std::size_t) {
+    return rows > 3 ? rows / 2 * 2 : rows;
+  }
 
   static TileU8S8Fn* tile(std::size_t rows, bool expanded) {
-    constexpr auto kRows = std::make_integer_sequence<int, 12>{};
-    return expanded ? avx512_engine::tile_for<Arch, true>(rows, kRows)
-                    : avx512_engine::tile_for<Arch, false>(rows, kRows);
+    constexpr std::integer_sequence<int, 1, 2, 3, 4, 6, 8, 10, 12> kRows{};
+    const std::size_t index = rows < 4 ? rows - 1 : rows / 2 + 1;
+    return expanded ? avx512_engine::tile_at<Arch, true>(index, kRows)
+                    : avx512_engine::tile_at<Arch, false>(index, kRows);
   }
 };
 

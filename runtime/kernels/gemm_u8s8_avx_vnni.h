@@ -103,6 +103,7 @@ struct EngineAvxVnni {
   static constexpr std::size_t kMaxPanels = 1;
   static constexpr std::size_t max_rows(std::size_t) { return 6; }
   static constexpr std::size_t row_step(std::size_t) { return 1; }
+  static constexpr std::size_t height(std::size_t rows, std::size_t) { return rows; }
 
   static TileU8S8Fn* tile(std::size_t rows, std::size_t) {
     return avx_vnni::tile_for<Arch>(rows, std::make_integer_sequence<int, 6>{});

@@ -106,10 +106,21 @@ template <class Arch, int kRows, int kPanels, bool kHalf = false>
   }
 }
 
-template <class Arch, int kPanels, bool kHalf = false, int... kRowsMinusOne>
-constexpr TileU8S8Fn* tile_for(std::size_t rows, std::integer_sequence<int, kRowsMinusOne...>) {
-  constexpr TileU8S8Fn* kTiles[] = {&tile<Arch, kRowsMinusOne + 1, kPanels, kHalf>...};
-  return kTiles[rows - 1];
+// One panel or two: few layers are that narrow, and most of them have many rows. Tiles of 1, 2, 3
+// and of whole fours are enough; the others would be code for nothing.
+constexpr bool is_narrow(std::size_t panels) { return panels <= 2; }
+
+template <class Arch, int kPanels, bool kHalf = false, int... kRows>
+constexpr TileU8S8Fn* tile_at(std::size_t index, std::integer_sequence<int, kRows...>) {
+  constexpr TileU8S8Fn* kTiles[] = {&tile<Arch, kRows, kPanels, kHalf>...};
+  return kTiles[index];
+}
+
+template <class Arch, int kPanels, bool kHalf = false>
+constexpr TileU8S8Fn* narrow_tile(std::size_t rows) {
+  static_assert(is_narrow(kPanels));
+  return tile_at<Arch, kPanels, kHalf>(rows < 4 ? rows - 1 : rows / 4 + 2,
+                                       std::integer_sequence<int, 1, 2, 3, 4, 8, 12>{});
 }
 
 }  // namespace vnni
@@ -122,23 +133,28 @@ struct EngineVnni {
     return panels == 4 ? 6 : panels == 3 ? 8 : 12;
   }
   // Rows that finish together.
-  static constexpr std::size_t row_step(std::size_t panels) { return panels == 1 ? 4 : 1; }
+  static constexpr std::size_t row_step(std::size_t panels) {
+    return vnni::is_narrow(panels) ? 4 : 1;
+  }
+  // The highest tile there is for at most so many rows.
+  static constexpr std::size_t height(std::size_t rows, std::size_t panels) {
+    return vnni::is_narrow(panels) && rows > 4 ? rows / 4 * 4 : rows;
+  }
 
   // Of two panels, where the second one has at most 8 columns.
-  static TileU8S8Fn* half_tile(std::size_t rows) {
-    return vnni::tile_for<Arch, 2, true>(rows, std::make_integer_sequence<int, 12>{});
-  }
+  static TileU8S8Fn* half_tile(std::size_t rows) { return vnni::narrow_tile<Arch, 2, true>(rows); }
 
   static TileU8S8Fn* tile(std::size_t rows, std::size_t panels) {
     switch (panels) {
       case 4:
-        return vnni::tile_for<Arch, 4>(rows, std::make_integer_sequence<int, 6>{});
+        return vnni::tile_at<Arch, 4>(rows - 1, std::integer_sequence<int, 1, 2, 3, 4, 5, 6>{});
       case 3:
-        return vnni::tile_for<Arch, 3>(rows, std::make_integer_sequence<int, 8>{});
+        return vnni::tile_at<Arch, 3>(rows - 1,
+                                      std::integer_sequence<int, 1, 2, 3, 4, 5, 6, 7, 8>{});
       case 2:
-        return vnni::tile_for<Arch, 2>(rows, std::make_integer_sequence<int, 12>{});
+        return vnni::narrow_tile<Arch, 2>(rows);
       default:
-        return vnni::tile_for<Arch, 1>(rows, std::make_integer_sequence<int, 12>{});
+        return vnni::narrow_tile<Arch, 1>(rows);
     }
   }
 };

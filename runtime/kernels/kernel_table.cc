@@ -13,6 +13,7 @@ namespace fold8::kernels {
 namespace avx2 {
 #include "runtime/kernels/families/families.inc"
 }
+// int8_depthwise of avx2: without VNNI, wider registers gain little there.
 namespace avx512 {
 #include "runtime/kernels/families/families.inc"
 }
@@ -34,10 +35,10 @@ extern const KernelTable table;
 
 namespace {
 
-#define FOLD8_TABLE(int8, others)                                              \
-  {                                                                            \
-    int8::int8_matrix, int8::int8_depthwise, others::f32_matrix, others::rows, \
-        others::elementwise, others::spatial                                   \
+#define FOLD8_TABLE(matrix, depthwise, others)                                        \
+  {                                                                                   \
+    matrix::int8_matrix, depthwise::int8_depthwise, others::f32_matrix, others::rows, \
+        others::elementwise, others::spatial                                          \
   }
 
 // The best first. avx_vnni before avx512, because it multiplies INT8 faster: one instruction for
@@ -45,10 +46,10 @@ namespace {
 // too, unless a hypervisor hides it). Made on first use: the families of other translation units
 // are constants, but not to this one.
 const std::array<Target, 5>& all_targets() {
-  static const KernelTable avx512_vnni_table FOLD8_TABLE(avx512_vnni, avx512);
-  static const KernelTable avx_vnni_table FOLD8_TABLE(avx_vnni, avx2);
-  static const KernelTable avx512_table FOLD8_TABLE(avx512, avx512);
-  static const KernelTable avx2_table FOLD8_TABLE(avx2, avx2);
+  static const KernelTable avx512_vnni_table FOLD8_TABLE(avx512_vnni, avx512_vnni, avx512);
+  static const KernelTable avx_vnni_table FOLD8_TABLE(avx_vnni, avx_vnni, avx2);
+  static const KernelTable avx512_table FOLD8_TABLE(avx512, avx2, avx512);
+  static const KernelTable avx2_table FOLD8_TABLE(avx2, avx2, avx2);
   static const std::array<Target, 5> all = {{
       {"avx512_vnni", [] { return cpu_features().avx512_vnni; }, &avx512_vnni_table},
       {"avx_vnni", [] { return cpu_features().avx_vnni; }, &avx_vnni_table},

@@ -61,6 +61,7 @@ struct Lanes<Avx512::f32> {
   static F min(F a, F b) { return _mm512_min_ps(a, b); }
   static F max(F a, F b) { return _mm512_max_ps(a, b); }
   static F scale2(F a, F n) { return _mm512_scalef_ps(a, n); }
+  static F permute(F a, Int from) { return _mm512_permutexvar_ps(from, a); }
 };
 #endif
 

@@ -74,6 +74,7 @@ void matmul_f32(const MatmulF32Args& args) {
       block.panel_stride = args.k * kPanelF32;
     }
     block.panels = (cols + kPanelF32 - 1) / kPanelF32;
+    block.cols = cols;
     const std::size_t stride = block.panels * kPanelF32;
     for (std::size_t m = args.row_begin; m < args.row_end; m += block.rows) {
       block.rows = block_rows_f32(args.row_end - m, args.k, kBlockRowsF32);

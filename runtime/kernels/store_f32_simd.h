@@ -31,9 +31,9 @@ struct StoreF32 {
 // f on each of R x kCols registers.
 template <int R, int kCols, class F>
 [[gnu::always_inline]] inline void each_register(F&& f) {
-#pragma GCC unroll 16
+#pragma GCC unroll 24
   for (int r = 0; r < R; ++r)
-#pragma GCC unroll 16
+#pragma GCC unroll 24
     for (int j = 0; j < kCols; ++j) f(r, j);
 }
 
@@ -49,12 +49,12 @@ template <class Arch, int R, int kCols, class Columns, bool kAllRows = true>
     return n0 + static_cast<std::size_t>(j) * batch::size;
   };
   Columns columns[kCols];
-#pragma GCC unroll 16
+#pragma GCC unroll 24
   for (int j = 0; j < kCols; ++j) columns[j] = Columns(s.cols > at(j) ? s.cols - at(j) : 0);
-#pragma GCC unroll 16
+#pragma GCC unroll 24
   for (int j = 0; j < kCols; ++j) {
     const batch offset = s.offset ? columns[j].load(s.offset + at(j)) : batch(0.0f);
-#pragma GCC unroll 16
+#pragma GCC unroll 24
     for (int r = 0; r < R; ++r) c[r][j] = c[r][j] + offset;
   }
   // One pointer that moves: the compiler would keep one per row.
@@ -65,10 +65,10 @@ template <class Arch, int R, int kCols, class Columns, bool kAllRows = true>
   if (s.residual) {
     const float* row = s.residual + s.m * s.residual_stride;
     const std::size_t step = s.m_step * s.residual_stride;
-#pragma GCC unroll 16
+#pragma GCC unroll 24
     for (int r = 0; r < R; ++r, next(row, step)) {
       if (!kAllRows && r >= live) break;
-#pragma GCC unroll 16
+#pragma GCC unroll 24
       for (int j = 0; j < kCols; ++j)
         c[r][j] = Lanes<batch>::fma(columns[j].load(row + at(j)), batch(s.residual_scale), c[r][j]);
     }
@@ -83,21 +83,12 @@ template <class Arch, int R, int kCols, class Columns, bool kAllRows = true>
     });
   float* row = s.y + s.m * s.y_stride;
   const std::size_t step = s.m_step * s.y_stride;
-#pragma GCC unroll 16
+#pragma GCC unroll 24
   for (int r = 0; r < R; ++r, next(row, step)) {
     if (!kAllRows && r >= live) break;
-#pragma GCC unroll 16
+#pragma GCC unroll 24
     for (int j = 0; j < kCols; ++j) columns[j].store(row + at(j), c[r][j]);
   }
-}
-
-template <class Arch, int R, int kCols, bool kFull>
-[[gnu::always_inline]] inline void store_columns_f32(const StoreF32& s,
-                                                     typename Arch::f32 (&c)[R][kCols],
-                                                     std::size_t n0) {
-  using batch = typename Arch::f32;
-  store_registers_f32<Arch, R, kCols, std::conditional_t<kFull, AllLanes<batch>, SomeLanes<batch>>>(
-      s, c, n0);
 }
 
 // The same from column 0 on, if it can be done from registers; else c is only scaled.
@@ -113,10 +104,10 @@ template <class Arch, int R, int kCols>
   if constexpr (Width256<Arch>) {
     if (s.cols % batch::size != 0) return false;
     store_registers_f32<Arch, R, kCols, AllOrNoLanes<batch>>(s, c, 0);
-  } else if (kCols * batch::size <= s.cols) {
-    store_columns_f32<Arch, R, kCols, true>(s, c, 0);
-  } else {
-    store_columns_f32<Arch, R, kCols, false>(s, c, 0);
+  } else if (R * kCols > 16 && kCols * batch::size <= s.cols) {
+    store_registers_f32<Arch, R, kCols, AllLanes<batch>>(s, c, 0);
+  } else {  // a mask costs little, and small tiles come at borders
+    store_registers_f32<Arch, R, kCols, SomeLanes<batch>>(s, c, 0);
   }
   return true;
 }

@@ -1,5 +1,5 @@
-// The f32 register tile under gemm_f32, matmul_f32 and conv_f32: R rows by P panels of 16 columns,
-// one FMA chain each. Include only from *_simd.h.
+// The f32 register tile under gemm_f32, matmul_f32 and conv_f32: R rows by kCols vectors of
+// columns, of panels of 16 columns; one FMA chain each. Include only from *_simd.h.
 #pragma once
 
 #include <cstddef>
@@ -36,10 +36,10 @@ struct RowsF32 {
   [[gnu::always_inline]] RowsF32(const TileF32& t, std::size_t tap) {
     if (t.even) {
       const float* row = t.rows[tap] + t.offset;
-#pragma GCC unroll 16
+#pragma GCC unroll 24
       for (int r = 0; r < R; ++r) x[r] = row + static_cast<std::size_t>(r) * t.row_step;
     } else {
-#pragma GCC unroll 16
+#pragma GCC unroll 24
       for (int r = 0; r < R; ++r) x[r] = t.rows[tap * R + r] + t.offset;
     }
   }
@@ -53,7 +53,7 @@ struct RowsF32<R, true> {
   const float* x[kCount];
   std::size_t step;
   [[gnu::always_inline]] RowsF32(const TileF32& t, std::size_t tap) : step(t.row_step) {
-#pragma GCC unroll 16
+#pragma GCC unroll 24
     for (int i = 0; i < kCount; ++i)
       x[i] = t.rows[tap] + t.offset + static_cast<std::size_t>(3 * i) * step;
   }
@@ -61,7 +61,7 @@ struct RowsF32<R, true> {
     return x[r / 3][static_cast<std::size_t>(r % 3) * step];
   }
   [[gnu::always_inline]] void next() {
-#pragma GCC unroll 16
+#pragma GCC unroll 24
     for (int i = 0; i < kCount; ++i) {
       ++x[i];
       asm("" : "+r"(x[i]));  // keeps the compiler from making a pointer per row of it again
@@ -70,12 +70,11 @@ struct RowsF32<R, true> {
 };
 
 // kBases: even rows only.
-template <class Arch, int R, int P, bool kBases>
+template <class Arch, int R, int kCols, bool kBases>
 void tile_f32(const TileF32& t) {
   using batch = typename Arch::f32;
   constexpr int kWidth = static_cast<int>(batch::size);
   constexpr int kPerPanel = static_cast<int>(kPanelF32) / kWidth;
-  constexpr int kCols = P * kPerPanel;
   batch c[R][kCols];
   each_register<R, kCols>([&](int r, int j) __attribute__((always_inline)) {
     c[r][j] = t.first ? batch(0.0f) : batch::load_aligned(t.acc + r * t.acc_stride + j * kWidth);
@@ -88,13 +87,13 @@ void tile_f32(const TileF32& t) {
     for (std::size_t k = 0; k < depth; ++k, w += step, x.next()) {
       asm("" : "+r"(w));  // in a register here, not in memory as the compiler may prefer
       batch b[kCols];
-#pragma GCC unroll 16
+#pragma GCC unroll 24
       for (int j = 0; j < kCols; ++j)
         b[j] = batch::load_unaligned(w + (j / kPerPanel) * panel + (j % kPerPanel) * kWidth);
-#pragma GCC unroll 16
+#pragma GCC unroll 24
       for (int r = 0; r < R; ++r) {
         const batch a(x.at(r, k));
-#pragma GCC unroll 16
+#pragma GCC unroll 24
         for (int j = 0; j < kCols; ++j) c[r][j] = Lanes<batch>::fma(a, b[j], c[r][j]);
       }
     }
@@ -111,16 +110,23 @@ void tile_f32(const TileF32& t) {
 template <class Arch>
 struct TileShapes {
   static constexpr bool kWide = Arch::f32::size == 16;
-  static constexpr std::size_t kMaxPanels = kWide ? 8 : 4;
-  static constexpr std::size_t kMaxRows = kWide ? 12 : 6;
+  static constexpr std::size_t kMaxVectors = 8;
+  static constexpr std::size_t kMaxRows = kWide ? 24 : 12;
 
-  static constexpr std::size_t max_rows(std::size_t panels) {
-    if (kWide) return panels <= 2 ? 12 : panels == 3 ? 8 : panels == 4 ? 6 : 1;
-    return panels == 1 ? 6 : panels == 2 ? 3 : panels == 3 ? 2 : 1;
+  // How many vectors of a tile `columns` of at most 8 panels need. With AVX2 the right half of a
+  // panel is left out only if it is the only one.
+  static constexpr std::size_t vectors(std::size_t columns) {
+    const std::size_t panels = (columns + kPanelF32 - 1) / kPanelF32;
+    return kWide ? panels : columns <= 8 ? 1 : 2 * panels;
   }
-  // Of rows that are not evenly apart: with two panels and more, tall tiles would save little.
-  static constexpr std::size_t max_loose_rows(std::size_t panels) {
-    return panels >= 2 && max_rows(panels) > 6 ? 6 : max_rows(panels);
+  static constexpr std::size_t max_rows(std::size_t vectors) {
+    if (kWide)
+      return vectors == 1 ? 24 : vectors == 2 ? 12 : vectors == 3 ? 8 : vectors == 4 ? 6 : 1;
+    return vectors == 1 ? 12 : vectors == 2 ? 6 : vectors <= 4 ? 3 : vectors <= 6 ? 2 : 1;
+  }
+  // Of rows that are not evenly apart: tall tiles run out of registers for their pointers.
+  static constexpr std::size_t max_loose_rows(std::size_t vectors) {
+    return max_rows(vectors) > 6 ? 6 : max_rows(vectors);
   }
   // Up to so many rows matmul_f32 reads its right side unpacked.
   static constexpr std::size_t kInPlaceRows = 6;
@@ -130,30 +136,29 @@ struct TileShapes {
     if (kWide) return rows == 1 ? 8 : 4;
     return rows == 1 ? 4 : rows == 2 ? 3 : rows == 3 ? 2 : 1;
   }
-  // The tile of `rows` <= max_rows(panels) rows and `panels` <= kMaxPanels.
-  static tile_f32_fn* pick(std::size_t rows, std::size_t panels, bool even) {
-    return even ? kEvenTiles.at[panels - 1][rows - 1] : kTiles.at[panels - 1][rows - 1];
+  // The tile of `rows` <= max_rows(vectors), if loose <= max_loose_rows(vectors).
+  static tile_f32_fn* pick(std::size_t rows, std::size_t vectors) {
+    return kTiles.at[vectors - 1][rows - 1];
   }
 
  private:
   struct Table {
-    tile_f32_fn* at[kMaxPanels][kMaxRows];
+    tile_f32_fn* at[kMaxVectors][kMaxRows];
   };
-  template <bool kEven, int P, int R>
+  template <int kCols, int R>
   static constexpr void fill(Table& t) {
-    t.at[P - 1][R - 1] = &tile_f32<Arch, R, P, (kEven && R > 6)>;
-    if constexpr (R < static_cast<int>(kEven ? max_rows(P) : max_loose_rows(P)))
-      fill<kEven, P, R + 1>(t);
-    else if constexpr (P < static_cast<int>(kMaxPanels))
-      fill<kEven, P + 1, 1>(t);
+    t.at[kCols - 1][R - 1] = &tile_f32<Arch, R, kCols, (R > 6)>;
+    if constexpr (R < static_cast<int>(max_rows(kCols)))
+      fill<kCols, R + 1>(t);
+    else if constexpr (kCols < static_cast<int>(kMaxVectors))
+      fill<(kWide || kCols == 1 ? kCols + 1 : kCols + 2), 1>(t);
   }
-  template <bool kEven>
   static constexpr Table table() {
     Table t{};
-    fill<kEven, 1, 1>(t);
+    fill<1, 1>(t);
     return t;
   }
-  static constexpr Table kTiles = table<false>(), kEvenTiles = table<true>();
+  static constexpr Table kTiles = table();
 };
 
 }  // namespace fold8::kernels::simd

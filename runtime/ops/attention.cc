@@ -2,13 +2,13 @@
 // the rows of a head of keys.
 #include "runtime/kernels/attention.h"
 
-#include "runtime/ops/heads.h"
+#include "runtime/ops/attention_past.h"
 
 namespace fold8::ops {
-namespace {
 
-enum Input : std::size_t { kQ, kK, kV, kMask, kPastK, kPastV, kInputs };
-enum Output : std::size_t { kY, kPresentK, kPresentV, kOutputs };
+using namespace attention;
+
+namespace {
 
 Status check_attributes(const graph::Attention& op) {
   if (op.heads < 1 || op.kv_heads < 1 || op.heads % op.kv_heads != 0)
@@ -46,7 +46,10 @@ Status infer_mask(const graph::Attention& op, InferContext& c, Dim batch, Dim qu
   const auto both = broadcast(scores, c.shape(kMask));
   bool fits = both.has_value() && both->rank() == 4;
   for (int i = 0; fits && i < 4; ++i) fits = !differ((*both)[i], scores[i]);
-  if (!fits) return bad_input(c, kMask, "a mask that broadcasts to " + to_string(scores));
+  if (!fits)
+    return bad_input(c, kMask,
+                     "a mask that broadcasts to the scores " + to_string(scores) +
+                         ", batch, heads, queries, keys; scores do not grow to a larger mask");
   return ok_status();
 }
 
@@ -78,66 +81,11 @@ Status infer_op(const graph::Attention& op, InferContext& c) {
 
 namespace {
 
-// Keys or values: where they come from, and, with a past or a wanted present, where they are
-// gathered first.
-struct Cache {
-  HeadStrides own, gathered;
-  std::size_t past = 0, fresh = 0, depth = 0, batches = 0, heads = 0;
-  bool gathers = false, in_scratch = false;
-  std::size_t scratch_at = 0;
-
-  std::size_t bytes() const {
-    return in_scratch
-               ? round_up(batches * heads * (past + fresh) * depth * sizeof(float), kAlignment)
-               : 0;
-  }
-};
-
-Cache make_cache(const PrepareContext& c, std::size_t input, std::size_t past, std::size_t present,
-                 const Heads& heads) {
-  Cache cache;
-  const Shape& x = c.type(input).shape;
-  cache.own = heads.strides(x);
-  cache.past = c.has(past) ? static_cast<std::size_t>(c.type(past).shape.extent(2)) : 0;
-  cache.fresh = static_cast<std::size_t>(heads.tokens(x).value());
-  cache.depth = static_cast<std::size_t>(heads.depth);
-  cache.batches = static_cast<std::size_t>(x.extent(0));
-  cache.heads = static_cast<std::size_t>(heads.heads);
-  cache.gathers = c.has(past) || c.wants(present);
-  cache.in_scratch = cache.gathers && !c.wants(present);
-  const std::size_t all = cache.past + cache.fresh;
-  cache.gathered = cache.gathers ? HeadStrides{0, cache.heads * all * cache.depth,
-                                               all * cache.depth, cache.depth}
-                                 : cache.own;
-  return cache;
-}
-
-// The first element of head 0 of batch 0, once past and fresh rows lie in one place.
-const float* gather(const Cache& cache, const RunContext& run, std::size_t input, std::size_t past,
-                    std::size_t present) {
-  const float* fresh = in<float>(run, input) + cache.own.first;
-  if (!cache.gathers) return fresh;
-  float* to = cache.in_scratch ? reinterpret_cast<float*>(run.scratch + cache.scratch_at)
-                               : out<float>(run, present);
-  const float* before = cache.past > 0 ? in<float>(run, past) : nullptr;
-  const std::size_t row = cache.depth * sizeof(float);
-  for (std::size_t b = 0; b < cache.batches; ++b)
-    for (std::size_t h = 0; h < cache.heads; ++h) {
-      float* y = to + b * cache.gathered.batch + h * cache.gathered.head;
-      if (cache.past > 0) {
-        std::memcpy(y, before + (b * cache.heads + h) * cache.past * cache.depth, cache.past * row);
-        y += cache.past * cache.depth;
-      }
-      const float* x = fresh + b * cache.own.batch + h * cache.own.head;
-      for (std::size_t t = 0; t < cache.fresh; ++t)
-        std::memcpy(y + t * cache.depth, x + t * cache.own.token, row);
-    }
-  return to;
-}
-
 struct Plan {
   kernels::AttentionArgs args;
   kernels::attention_f32_fn* kernel = nullptr;
+  kernels::attention_pack_f32_fn* pack = nullptr;
+  bool int8 = false;
   HeadStrides q, y;
   Cache k, v;
   std::size_t batches = 0, kv_heads = 0;
@@ -159,14 +107,62 @@ struct Plan {
     args.mask_step = static_cast<std::size_t>(s[3]);
   }
 
+  Packed packed(const RunContext& run) const {
+    Packed p;
+    if (run.appended.size() < 2) return p;
+    const AppendPlace &keys = run.appended[0], &values = run.appended[1];
+    if (keys.rows == nullptr || values.rows == nullptr) return p;
+    p.k = &keys;
+    p.v = &values;
+    p.key_bytes = blocks_of(keys.capacity) * kernels::attention_key_block_bytes(args.depth, int8);
+    p.value_bytes =
+        blocks_of(values.capacity) * kernels::attention_value_block_bytes(args.value_depth, int8);
+    return p;
+  }
+
+  // What came since the last run, of each head of keys.
+  void pack_fresh(const RunContext& run, const Packed& packed, const Rows& keys,
+                  const Rows& values) const {
+    kernels::AttentionPackArgs p;
+    p.depth = args.depth;
+    p.value_depth = args.value_depth;
+    p.k_stride = args.k_stride;
+    p.v_stride = args.v_stride;
+    p.begin = std::min({packed.k->ready, packed.v->ready, args.first_position});
+    p.end = args.keys;
+    const std::size_t work = (p.end - p.begin) * (p.depth + p.value_depth);
+    parallel(run, batches * kv_heads, (std::size_t{1} << 15) / (work + 1) + 1,
+             [&](std::size_t first, std::size_t last, std::size_t part) {
+               kernels::AttentionPackArgs a = p;
+               a.scratch = run.scratch + calls_at + part * call_scratch;
+               for (std::size_t unit = first; unit < last; ++unit) {
+                 a.k = keys.of(unit, kv_heads);
+                 a.v = values.of(unit, kv_heads);
+                 a.keys = packed.keys(unit);
+                 a.values = packed.values(unit);
+                 pack(a);
+               }
+             });
+  }
+
+  // What a run reads beside its operands.
+  struct Sources {
+    Rows keys, values;
+    Packed packed;
+  };
+
   // Rows [begin, end) of one head of keys.
-  void rows(const RunContext& run, const float* keys, const float* values, std::size_t unit,
-            std::size_t begin, std::size_t end, std::size_t part) const {
+  void rows(const RunContext& run, const Sources& from, std::size_t unit, std::size_t begin,
+            std::size_t end, std::size_t part) const {
     kernels::AttentionArgs a = args;
     const std::size_t b = unit / kv_heads, h = unit % kv_heads;
     a.q = in<float>(run, kQ) + q.first + b * q.batch + h * a.heads * q.head;
-    a.k = keys + b * k.gathered.batch + h * k.gathered.head;
-    a.v = values + b * v.gathered.batch + h * v.gathered.head;
+    a.k = from.keys.of(unit, kv_heads);
+    a.v = from.values.of(unit, kv_heads);
+    if (from.packed.k != nullptr) {
+      a.packed_keys = from.packed.keys(unit);
+      a.packed_values = from.packed.values(unit);
+    }
     const std::size_t mask_at = b * mask_batch + h * a.heads * mask_head;
     if (f32_mask) a.mask = in<float>(run, kMask) + mask_at;
     if (bool_mask) a.visible = in<std::uint8_t>(run, kMask) + mask_at;
@@ -207,7 +203,9 @@ Plan make_plan(const graph::Attention& op, const PrepareContext& c) {
   a.y_stride = p.y.token;
   a.y_head_stride = p.y.head;
   p.set_mask(c, op);
+  p.int8 = op.int8;
   p.kernel = op.int8 ? c.kernels->attention_q8 : c.kernels->attention_f32;
+  p.pack = op.int8 ? c.kernels->attention_pack_q8 : c.kernels->attention_pack_f32;
   p.call_scratch =
       round_up(kernels::attention_scratch_bytes(a.keys, a.depth, a.value_depth), kAlignment);
   return p;
@@ -224,8 +222,9 @@ Result<StepPtr> prepare_op(const graph::Attention& op, const PrepareContext& c) 
   const std::size_t threads = static_cast<std::size_t>(std::max(c.threads, 1));
   return make_step(
       [plan, units, rows, results = count(c.out(kY))](const RunContext& run) {
-        const float* keys = gather(plan.k, run, kK, kPastK, kPresentK);
-        const float* values = gather(plan.v, run, kV, kPastV, kPresentV);
+        const Plan::Sources from{gather(plan.k, run, kK, kPastK, kPresentK),
+                                 gather(plan.v, run, kV, kPastV, kPresentV), plan.packed(run)};
+        if (from.packed.k != nullptr) plan.pack_fresh(run, from.packed, from.keys, from.values);
         if (plan.args.keys == 0) {  // a sum of nothing
           std::fill_n(out<float>(run, kY), results, 0.0f);
           return ok_status();
@@ -236,7 +235,7 @@ Result<StepPtr> prepare_op(const graph::Attention& op, const PrepareContext& c) 
           while (b < e) {
             const std::size_t unit = b / rows, first = b % rows,
                               last = std::min(rows, first + (e - b));
-            plan.rows(run, keys, values, unit, first, last, part);
+            plan.rows(run, from, unit, first, last, part);
             b += last - first;
           }
         });

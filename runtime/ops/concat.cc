@@ -76,6 +76,7 @@ Result<StepPtr> prepare_op(const graph::Concat& op, const PrepareContext& c) {
   return make_step([pieces = std::move(pieces)](const RunContext& run) {
     for (std::size_t i = 0; i < pieces.size(); ++i) {
       const Piece& p = pieces[i];
+      if (i == 0 && run.inputs[0] == run.outputs[0]) continue;  // appended in place
       std::byte* dst = static_cast<std::byte*>(run.outputs[0]) + p.offset;
       if (p.map)
         run_mapped_copy(run, p.copy, *p.map, run.inputs[i], dst);

@@ -101,11 +101,36 @@ bool needs_known_ints(const graph::Op& op, std::size_t operand);
 // run on any thread, one at a time.
 class Step;
 
+// An operator whose output `output` is operand `input` with more behind it along `axis`. Both may
+// lie in one block of memory: then what is there stays where it is. `spread`: also where something
+// comes in front of the axis (heads), each of it `capacity` rows from the next.
+struct Append {
+  std::size_t input = 0, output = 0;
+  int axis = 0;
+  bool spread = false;
+};
+// Empty: the operator does nothing of the kind. Concat and Attention do.
+KeptVector<Append> appends(const graph::Op& op, int rank);
+
+// Bytes that the operator wants to keep beside an output of appends(op)[i], whose axis has room for
+// capacity rows: what it makes of them once, when they come.
+std::size_t append_bytes(const graph::Op& op, std::size_t i, const Shape& output,
+                         std::int64_t capacity);
+
+// One of appends() in place.
+struct AppendPlace {
+  std::byte* rows = nullptr;  // operand and output; null: the output lies elsewhere
+  std::size_t capacity = 0;   // rows from one head to the next
+  std::byte* made = nullptr;  // append_bytes()
+  std::size_t ready = 0;      // rows that `made` holds, of a run before
+};
+
 struct RunContext {
   std::span<void* const> inputs;   // null: absent
   std::span<void* const> outputs;  // null: absent
   std::byte* scratch = nullptr;    // scratch_bytes(), 64-byte aligned
   ThreadPool* pool = nullptr;
+  std::span<const AppendPlace> appended;  // of each of appends(); empty: none is in place
   // Data-dependent outputs report their shape here: shapes[o] (size = outputs.size()); untouched by
   // other operators.
   std::span<std::optional<Shape>> shapes;

@@ -54,10 +54,8 @@ TEST(Allocation, NoneWhenDataDependentShapesRepeat) {
                        {testing::tensor<float>(Shape{4}, {0, 1, 2, 0})}, 1);
 }
 
-// A token of a decoder: the past is one longer each time, and nothing is planned or allocated.
-TEST(Allocation, NoneWhileAStateGrows) {
-  for (const int threads : {1, 2}) {
-    auto s = testing::session_of(testing::model_of(R"(
+// Tokens of a decoder: the past is one longer each time, and nothing is planned or allocated.
+constexpr const char* kPartsOfAttention = R"(
       x: f32[b,s,16]
       mask: f32[b,1,s,t]
       past: f32[b,2,p,8]
@@ -73,14 +71,33 @@ TEST(Allocation, NoneWhileAStateGrows) {
       f = reshape(o, s64{0,0,16})
       y = linear(f, random:f32[16,16])
       return y, all
-    )"),
-                                 {.threads = threads});
+    )";
+constexpr const char* kAttention = R"(
+      x: f32[b,s,16]
+      mask: f32[b,1,s,t]
+      past: f32[b,2,p,8]
+      past_v: f32[b,2,p,8]
+      k = linear(x, random:f32[16,16])
+      a, all, all_v = attention(k, k, k, mask, past, past_v) heads=2 kv_heads=2 depth=8 value_depth=8 int8=true q_rows=true k_rows=true v_rows=true y_rows=true
+      y = linear(a, random:f32[16,16])
+      return y, all, all_v
+    )";
+
+void expect_no_allocation_while_growing(const char* text, bool values) {
+  for (const int threads : {1, 2}) {
+    auto s = testing::session_of(testing::model_of(text), {.threads = threads});
     ASSERT_TRUE(s->add_state("all", "past", 128).ok());
+    if (values) {
+      ASSERT_TRUE(s->add_state("all_v", "past_v", 128).ok());
+    }
     const Tensor x(DType::f32, Shape{1, 1, 16});
     std::vector<Tensor> masks;
     for (std::int64_t t = 1; t <= 128; ++t) masks.emplace_back(DType::f32, Shape{1, 1, 1, t});
     std::vector<std::vector<TensorView>> inputs;
-    for (const Tensor& m : masks) inputs.push_back({x.view(), m.view(), {}});
+    for (const Tensor& m : masks) {
+      inputs.push_back({x.view(), m.view(), {}});
+      if (values) inputs.back().emplace_back();
+    }
     std::size_t i = 0;
     while (i < 4) ASSERT_TRUE(s->run(inputs[i++]).ok());
     const std::size_t plans = s->plans_made();
@@ -93,6 +110,13 @@ TEST(Allocation, NoneWhileAStateGrows) {
     EXPECT_EQ(s->plans_made(), plans);
     EXPECT_EQ(s->state_length(0), 100);
   }
+}
+
+TEST(Allocation, NoneWhileAStateGrows) {
+  expect_no_allocation_while_growing(kPartsOfAttention, false);
+}
+TEST(Allocation, NoneWhileAttentionAppendsInPlace) {
+  expect_no_allocation_while_growing(kAttention, true);
 }
 
 }  // namespace

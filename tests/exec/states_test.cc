@@ -1,13 +1,14 @@
 // Outputs that are kept as inputs: the same bytes as feeding them back by hand.
-#include <cmath>
-
-#include "tests/exec/exec_support.h"
+#include "tests/exec/states_support.h"
 
 namespace fold8 {
 namespace {
 
+using testing::attend;
 using ::testing::HasSubstr;
+using testing::mask_of;
 using testing::SeededRng;
+using testing::Twins;
 
 // Two heads of 8 over past and new tokens; the mask covers both.
 constexpr const char* kAttention = R"(
@@ -56,87 +57,6 @@ constexpr const char* kPositions = R"(
     y = add(xp, m)
     return y, all
   )";
-
-Tensor mask_of(std::int64_t b, std::int64_t s, std::int64_t past) {
-  Tensor m(DType::f32, Shape{b, 1, s, past + s});
-  auto v = m.as<float>();
-  for (std::int64_t i = 0; i < b * s; ++i)
-    for (std::int64_t j = 0; j < past + s; ++j)
-      v[static_cast<std::size_t>(i * (past + s) + j)] = j > past + i % s ? -INFINITY : 0.0f;
-  return m;
-}
-
-struct Pair {
-  const char *output, *input;
-};
-
-// Runs both ways with x of [.., s, ..] for each s of `steps`, and compares everything.
-class Twins {
- public:
-  Twins(const char* text, std::vector<Pair> pairs, exec::SessionOptions options = {},
-        std::int64_t capacity = 0)
-      : model_(testing::model_of(text)),
-        kept_(testing::session_of(model_, options)),
-        fed_(testing::session_of(model_, options)) {
-    for (const Pair& p : pairs) {
-      const auto added = kept_->add_state(p.output, p.input, capacity);
-      EXPECT_TRUE(added.ok()) << added.error().message;
-    }
-    const graph::Graph& g = model_->graph();
-    for (std::size_t i = 0; i < kept_->state_count(); ++i) {
-      output_.push_back(index_of(g.outputs, g.find_value(pairs[i].output)));
-      input_.push_back(index_of(g.inputs, g.find_value(pairs[i].input)));
-    }
-  }
-
-  exec::Session& kept() { return *kept_; }
-  std::vector<Tensor>& fed_states() { return states_; }
-
-  // `given`: all inputs; those of states hold what the very first run has.
-  void run(std::vector<Tensor> given) {
-    if (states_.empty())
-      for (std::size_t i : input_) states_.push_back(given[i]);
-    for (std::size_t i = 0; i < input_.size(); ++i) given[input_[i]] = states_[i];
-    std::vector<TensorView> views;
-    for (const Tensor& t : given) views.push_back(t.view());
-    const auto want = fed_->run(views);
-    ASSERT_TRUE(want.ok()) << want.error().message;
-    for (std::size_t i : input_) views[i] = {};
-    const auto got = kept_->run(views);
-    ASSERT_TRUE(got.ok()) << got.error().message;
-    const std::vector<Tensor> outputs = testing::outputs_of(*fed_);
-    for (std::size_t o = 0; o < outputs.size(); ++o) {
-      const TensorView& y = kept_->outputs()[o];
-      const auto state = std::find(output_.begin(), output_.end(), o);
-      if (state == output_.end()) {
-        ASSERT_EQ(y.shape, outputs[o].shape());
-        EXPECT_EQ(std::memcmp(y.data, outputs[o].view().data, outputs[o].bytes()), 0);
-      } else {
-        EXPECT_EQ(y.data, nullptr);
-        const auto s = kept_->state(static_cast<std::size_t>(state - output_.begin()));
-        ASSERT_TRUE(s.ok()) << s.error().message;
-        testing::expect_same_bytes(*s, outputs[o]);
-      }
-    }
-    for (std::size_t i = 0; i < output_.size(); ++i) states_[i] = outputs[output_[i]];
-  }
-
- private:
-  static std::size_t index_of(const std::vector<graph::ValueId>& list, graph::ValueId v) {
-    return static_cast<std::size_t>(std::find(list.begin(), list.end(), v) - list.begin());
-  }
-  std::shared_ptr<const exec::Model> model_;
-  std::unique_ptr<exec::Session> kept_, fed_;
-  std::vector<std::size_t> output_, input_;
-  std::vector<Tensor> states_;  // of the session that is fed
-};
-
-void attend(Twins& twins, SeededRng& rng, std::int64_t b, std::int64_t s) {
-  const std::int64_t past =
-      twins.fed_states().empty() ? 0 : twins.fed_states()[0].shape().extent(2);
-  twins.run({testing::random_tensor(DType::f32, Shape{b, s, 16}, rng), mask_of(b, s, past),
-             Tensor(DType::f32, Shape{b, 2, 0, 8}), Tensor(DType::f32, Shape{b, 2, 0, 8})});
-}
 
 TEST(States, AttentionOverAGrowingPastOnEveryTarget) {
   testing::on_every_target([] {
@@ -248,6 +168,30 @@ TEST(States, PatternsNameThemAll) {
   const Tensor x = testing::tensor<float>(Shape{1}, {3});
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(s->run({x.view(), {}, {}}).ok());
   EXPECT_EQ(testing::elements<float>(*s->state(1)), (std::vector<float>{-3, -3, -3}));
+}
+
+// At once where the declared shapes tell, else in the first run and not the second.
+TEST(States, WhatCanNeverFitIsRefusedAtOnce) {
+  auto fixed = testing::session_of(
+      testing::model_of("x: f32[2,3]\nh: f32[2,2]\na = reduce_sum(h) axes=[1]\ny = add(x, a)\n"
+                        "return y"));
+  EXPECT_THAT(fixed->add_state("y", "h").error().message,
+              HasSubstr("can never be the input [2,2]"));
+  auto found = testing::session_of(
+      testing::model_of("x: f32[n,3]\nh: f32[2,3]\na = reduce_sum(h) axes=[0]\ny = add(x, a)\n"
+                        "return y"));
+  ASSERT_TRUE(found->add_state("y", "h").ok());
+  const Tensor two(DType::f32, Shape{2, 3}), three(DType::f32, Shape{3, 3});
+  EXPECT_TRUE(found->run({two.view(), {}}).ok());
+  EXPECT_THAT(found->run({three.view(), {}}).error().message,
+              HasSubstr("the output is [3,3], which cannot be the input [2,3] of the next run"));
+  EXPECT_TRUE(found->run({two.view(), {}}).ok());
+  auto large = testing::session_of(testing::model_of(testing::one_attention(true)),
+                                   {.memory_limit = 1 << 20});
+  ASSERT_TRUE(large->add_state("all_*", "past_*", 1 << 20).ok());
+  const Tensor x(DType::f32, Shape{1, 1, 16}), mask = mask_of(1, 1, 0);
+  EXPECT_THAT(large->run({x.view(), mask.view(), {}, {}}).error().message,
+              HasSubstr("give a smaller capacity"));
 }
 
 TEST(States, WhatCannotBeKeptIsRefused) {

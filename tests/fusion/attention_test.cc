@@ -101,6 +101,18 @@ TEST(RecognizeAttention, TwoMasksAreAddedFirst) {
   EXPECT_THAT(op_names(ran.graph), ElementsAre("add", "attention"));
 }
 
+TEST(RecognizeAttention, LayersShareTheirMasks) {
+  std::string text = "q: f32[1,2,5,4]\nb: bool[1,1,5,5]\nm: f32[1,1,1,5]\n";
+  for (const char* n : {"0", "1"}) {
+    const std::string i(n), from = i == "0" ? "q" : "y0";
+    text += "s" + i + " = matmul(" + from + ", " + from + ") transpose_b=true\nx" + i +
+            " = where(b, s" + i + ", f32{-3.4028235e38})\nd" + i + " = add(x" + i + ", m)\np" + i +
+            " = softmax(d" + i + ") axis=3\ny" + i + " = matmul(p" + i + ", " + from + ")\n";
+  }
+  EXPECT_THAT(op_names(recognized(text + "return y1").graph),
+              ElementsAre("where", "add", "attention", "attention"));
+}
+
 TEST(RecognizeAttention, WhereHidesOrShows) {
   const std::string head =
                         "q: f32[1,2,5,4]\nk: f32[1,2,5,4]\nv: f32[1,2,5,4]\nb: bool[1,1,5,5]\n"
@@ -110,6 +122,11 @@ TEST(RecognizeAttention, WhereHidesOrShows) {
        {"x = where(b, s, f32{-3.4028235e38})\n", "x = where(b, f32{-3.4028235e38}, s)\n"})
     EXPECT_THAT(op_names(recognized(head + where + tail).graph), ElementsAre("where", "attention"))
         << where;
+  // -inf is what the condition itself says.
+  EXPECT_THAT(op_names(recognized(head + "x = where(b, s, f32{-inf})\n" + tail).graph),
+              ElementsAre("attention"));
+  EXPECT_THAT(op_names(recognized(head + "x = where(b, f32{-inf}, s)\n" + tail).graph),
+              ElementsAre("logical_not", "attention"));
   // A milder number would leave something of the hidden scores.
   EXPECT_THAT(op_names(recognized(head + "x = where(b, s, f32{-10})\n" + tail).graph),
               ElementsAre("matmul", "where", "softmax", "matmul"));

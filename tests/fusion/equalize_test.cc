@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "fusion/passes/passes.h"
+#include "quant/compare.h"
 #include "tests/fusion/int8_testing.h"
 
 namespace fold8::fusion {
@@ -101,6 +102,21 @@ TEST(Equalize, DeadChannelsKeepAFactorOfOne) {
       kSquare + " group=4\ny = conv(a, random:f32[3,4,1,1])" + kPoint + "\nreturn y");
   ASSERT_EQ(e.pairs > 0, true);
   EXPECT_EQ(e.after.value(node_named(e.after, "y").inputs[0]).rescale[1], 1.0f);
+}
+
+TEST(Equalize, AReportAgainstTheOriginalSeesNoDifference) {
+  const Equalized e = equalized(pair(" activation=clip a=0 b=inf"));
+  ASSERT_GE(e.pairs, 1);
+  auto samples = normal_samples(e.before, 3);
+  const auto c = quant::compare(model_of(e.before), model_of(e.after), samples);
+  ASSERT_TRUE(c.ok()) << c.error().message;
+  ASSERT_EQ(c->layers.size(), 2u);  // factors are powers of two: nothing is rounded
+  for (const auto& l : c->layers) {
+    EXPECT_TRUE(l.accumulated.exact) << l.name;
+    ASSERT_TRUE(l.own) << l.own_missing;
+    EXPECT_TRUE(l.own->exact) << l.name;
+  }
+  EXPECT_TRUE(c->outputs[0].error.exact);
 }
 
 }  // namespace

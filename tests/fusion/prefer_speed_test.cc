@@ -27,7 +27,7 @@ std::map<std::string, std::string> slower(const std::string& text, const std::st
                                           QuantizeOptions options = {}) {
   const graph::Graph g = parsed(text);
   auto samples = normal_samples(g, 1);
-  const auto shapes = shapes_of_first_sample(model_of(g), &samples);
+  const auto shapes = shapes_of(model_of(g), {&samples});
   EXPECT_TRUE(shapes.ok()) << shapes.error().message;
   return slower_in_int8(g, *shapes, table_of(rows), options);
 }
@@ -53,7 +53,7 @@ TEST(CostKeys, OfEveryKindOfLayer) {
       "f = flatten(c)\n"
       "y = linear(f, random:f32[10,512])\nreturn d, e, y");
   auto samples = normal_samples(g, 1);  // n: 3
-  const auto shapes = shapes_of_first_sample(model_of(g), &samples);
+  const auto shapes = shapes_of(model_of(g), {&samples});
   ASSERT_TRUE(shapes.ok()) << shapes.error().message;
   const auto text = [&](const char* node) -> std::string {
     const auto k = cost_key(g, node_named(g, node), *shapes);

@@ -1,5 +1,8 @@
 #include "runtime/kernels/attention.h"
 
+#include <algorithm>
+#include <cstring>
+
 #include "runtime/core/aligned.h"
 #include "tests/kernels/elementwise_support.h"
 
@@ -243,6 +246,84 @@ TEST(Attention, ARowDependsOnNothingButItselfAndWhatItSees) {
       expect_reference_bits(whole, want, {whole.y.data(), whole.y.data() + whole.y.size()});
     });
   }
+}
+
+// Blocks of keys that are packed as keys come. `end` keys are right, up to 20 behind them are NaN.
+class KeptKeys {
+ public:
+  KeptKeys(const Problem& p, bool q8)
+      : p_(p),
+        q8_(q8),
+        blocks_((p.shape.keys + kAttentionKeys - 1) / kAttentionKeys),
+        key_bytes_(blocks_ * attention_key_block_bytes(p.shape.depth, q8)),
+        value_bytes_(blocks_ * attention_value_block_bytes(p.shape.value_depth, q8)),
+        keys_(allocate_aligned(key_bytes_)),
+        values_(allocate_aligned(value_bytes_)),
+        wrong_(p.shape.keys * std::max(p.shape.depth, p.shape.value_depth), __builtin_nanf("")) {
+    std::memset(keys_.get(), 0xff, key_bytes_);
+    std::memset(values_.get(), 0xff, value_bytes_);
+  }
+
+  void grow(const KernelTable& table, std::size_t end) {
+    pack(table, std::min(end + 20, p_.shape.keys), wrong_.data(), wrong_.data());
+    pack(table, end, p_.k.data(), p_.v.data());
+    end_ = end;
+  }
+
+  std::vector<float> run(Problem& p, attention_f32_fn* kernel) const {
+    p.args.packed_keys = keys_.get();
+    p.args.packed_values = values_.get();
+    auto y = p.run(kernel);
+    p.args.packed_keys = p.args.packed_values = nullptr;
+    return y;
+  }
+
+ private:
+  void pack(const KernelTable& table, std::size_t end, const float* k, const float* v) {
+    AttentionPackArgs a;
+    a.depth = p_.shape.depth;
+    a.value_depth = p_.shape.value_depth;
+    a.k = k;
+    a.k_stride = a.depth;
+    a.v = v;
+    a.v_stride = a.value_depth;
+    a.begin = end_;
+    a.end = end;
+    a.keys = keys_.get();
+    a.values = values_.get();
+    a.scratch = p_.scratch.get();
+    (q8_ ? table.attention_pack_q8 : table.attention_pack_f32)(a);
+  }
+
+  const Problem& p_;
+  bool q8_;
+  std::size_t blocks_, key_bytes_, value_bytes_, end_ = 0;
+  AlignedBytes keys_, values_;
+  std::vector<float> wrong_;
+};
+
+TEST(Attention, KeptKeysGiveTheReferencesBits) {
+  SeededRng rng;
+  for (const Shape& s : kShapes)
+    for (const bool q8 : {false, true}) {
+      Problem p(s, rng, MaskKind::full, true);
+      const auto kernel = [&](const KernelTable& t) {
+        return q8 ? t.attention_q8 : t.attention_f32;
+      };
+      std::vector<std::size_t> ends;
+      std::vector<std::vector<float>> want;
+      for (const std::size_t end : {1u, 3u, 18u, 19u, 22u, 82u, 82u, 83u, 153u, 300u}) {
+        ends.push_back(p.args.keys = std::min<std::size_t>(end, s.keys));
+        want.push_back(p.run(kernel(reference_table())));
+      }
+      for_each_vector_target([&](const KernelTable& table) {
+        KeptKeys kept(p, q8);
+        for (std::size_t i = 0; i < ends.size(); ++i) {
+          kept.grow(table, p.args.keys = ends[i]);
+          expect_reference_bits(p, want[i], kept.run(p, kernel(table)));
+        }
+      });
+    }
 }
 
 TEST(Attention, HiddenKeysOnTheRightChangeNothing) {

@@ -139,6 +139,37 @@ TEST_P(ConvF32Test, DeepKernelsAndPointwiseOnes) {
     }
 }
 
+// Groups of few channels are computed several at a time, whatever part is asked for.
+TEST_P(ConvF32Test, GroupsOfFourAndEightChannels) {
+  SeededRng rng;
+  for (std::int64_t channels : {4, 8})
+    for (std::int64_t stride : {1, 2})
+      for (bool transposed : {false, true}) {
+        ConvShape s;
+        s.transposed = transposed;
+        s.groups = 7;
+        s.in_channels = s.out_channels = 7 * channels;
+        s.in[1] = 6;
+        s.in[2] = 31;
+        for (int a : {1, 2}) {
+          s.kernel[a] = 3;
+          s.stride[a] = stride;
+          s.pad_begin[a] = 1;
+          s.out[a] = output_extent(s, a, 1);
+        }
+        Conv c(rng, s);
+        const auto want = c.run(reference::conv_f32);
+        EXPECT_TRUE(same_bits(c.run(kernels().conv_f32), want)) << channels << " " << stride;
+        for (float& v : c.y.span()) v = -77;
+        for (std::size_t p : {0, 1, 4}) {
+          c.args.panel_begin = p;
+          c.args.panel_end = p == 0 ? 1 : p == 1 ? 4 : 7;
+          kernels().conv_f32(c.args);
+        }
+        EXPECT_TRUE(same_bits(c.y.span(), want)) << channels << " in parts";
+      }
+}
+
 // Against the definition of ONNX in double: outputs scattered for ConvTranspose, which the kernel
 // gathers.
 TEST(ConvF32Reference, ScatteredAndGatheredTransposedAgree) {

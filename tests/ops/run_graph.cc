@@ -84,7 +84,7 @@ Status run_node(const Node& n, std::vector<Fact>& facts, const RunOptions& optio
   FOLD8_TRY(const auto step, prepare(n.op, c));
   auto scratch = Buffer::allocate(step->scratch_bytes());
   std::vector<std::optional<Shape>> shapes(outputs.size());
-  RunContext run{inputs, outputs, scratch->mutable_data(), &pool, shapes};
+  RunContext run{inputs, outputs, scratch->mutable_data(), &pool, {}, shapes};
   FOLD8_CHECK_OK(step->run(run));
   for (std::size_t i = 0; i < shapes.size(); ++i)
     if (shapes[i]) facts[static_cast<std::size_t>(n.outputs[i])].type.shape = *shapes[i];

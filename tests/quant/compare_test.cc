@@ -172,6 +172,35 @@ TEST(Compare, RescaledTensorsAreMultipliedBack) {
   }
 }
 
+// The INT8 model and the rescaled one as references: their tensors count as the numbers they stand
+// for.
+TEST(Compare, AnyOfTheTwoCanBeTheReference) {
+  const graph::Graph a = parsed(
+      "x: f32[1,4]\nr = relu(x)\nz = unary(r) kind=abs\ny = linear(z, f32[1,4]{1,1,1,1})\nreturn "
+      "y");
+  graph::Graph b = parsed(
+      "x: f32[1,4]\nr: u8[1,4] @(0.5,0) = relu(x)\nz: u8[1,4] @(0.5,0) = unary(r) kind=abs\n"
+      "y = linear(z, s8[1,4] @(1,0) {1,1,1,1})\nreturn y");
+  MemorySamples samples({{tensor_of({1, 4}, {-1, 0.5f, 2, 9})}});
+  const Comparison c = compared(b, a, samples);
+  ASSERT_EQ(c.layers.size(), 3u);
+  for (const LayerError& l : c.layers) EXPECT_TRUE(l.accumulated.exact) << l.name;
+  const graph::Graph plain = parsed(
+      "x: f32[1,2]\nh = linear(x, f32[2,2]{1,2, 3,4})\ny = linear(h, f32[1,2]{1,1})\nreturn y");
+  graph::Graph rescaled = parsed(
+      "x: f32[1,2]\nh = linear(x, f32[2,2]{0.5,1, 0.75,1})\ny = linear(h, "
+      "f32[1,2]{2,4})\nreturn y");
+  rescaled.value(rescaled.find_value("h")).rescale = {2, 4};
+  rescaled.value(rescaled.find_value("h")).rescale_axis = 1;
+  auto more = normal_samples(plain, 3);
+  for (const Comparison& d : {compared(rescaled, plain, more), compared(rescaled, rescaled, more)})
+    for (const LayerError& l : d.layers) {
+      EXPECT_TRUE(l.accumulated.exact) << l.name;
+      ASSERT_TRUE(l.own) << l.own_missing;
+      EXPECT_TRUE(l.own->exact) << l.name;
+    }
+}
+
 TEST(Compare, ClippedSharesOfRescaledTensors) {
   const graph::Graph a = parsed("x: f32[1,2]\nh = relu(x)\ny = linear(h, f32[1,2]{1,1})\nreturn y");
   graph::Graph b = parsed(

@@ -101,5 +101,7 @@ Command add_report(CLI::App& app);
 Command add_bench(CLI::App& app);
 Command add_inspect(CLI::App& app);
 Command add_check(CLI::App& app);
+Command add_calibrate(CLI::App& app);
+Command add_merge(CLI::App& app);
 
 }  // namespace fold8::cli

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <chrono>
+#include <filesystem>
 
 #include "fusion/convert.h"
 #include "runtime/core/parallel.h"
@@ -8,7 +9,9 @@
 #include "tools/cli/common.h"
 #include "tools/cli/facts_json.h"
 #include "tools/cli/prefer.h"
+#include "tools/cli/reestimated.h"
 #include "tools/cli/smoothing.h"
+#include "tools/cli/statistics_file.h"
 #include "tools/cli/weight_scales.h"
 #include "tools/data/preprocess.h"
 #include "tools/onnx/onnx.h"
@@ -17,11 +20,12 @@ namespace fold8::cli {
 namespace {
 
 struct Args {
-  std::string model, output, json, method = "auto", activations = "auto", streams = "auto",
-                                   attention = "auto", weights = "channel", smooth = "auto";
+  std::string model, output, json, stats, method = "auto", activations = "auto", streams = "auto",
+                                          attention = "auto", weights = "channel", smooth = "auto";
   std::vector<std::string> keep_float, preprocess;
   double percentile = quant::kPercentile;
-  bool float_only = false, no_search = false, no_equalize = false, to_rmsnorm = false;
+  bool float_only = false, no_search = false, no_equalize = false, to_rmsnorm = false,
+       reestimate_bn = false;
   int threads = 0;
   DataArgs data;
   PreferArgs prefer;
@@ -33,6 +37,7 @@ Result<fusion::ConvertOptions> options_of(const Args& args, Progress& progress) 
   o.search = !args.no_search;
   o.equalize = !args.no_equalize;
   o.layer_norm_to_rms_norm = args.to_rmsnorm;
+  o.reestimate_bn = args.reestimate_bn;
   FOLD8_TRY(o.smooth, smoothing_of(args.smooth));
   if (o.smooth.off) o.equalize = false;
   o.threads = args.threads > 0 ? args.threads : usable_cpus();
@@ -71,6 +76,9 @@ Result<fusion::ConvertOptions> options_of(const Args& args, Progress& progress) 
   else if (args.weights != "channel") {
     FOLD8_TRY(o.quantize.weight_group, weight_group_of(args.weights));
   }
+  if (args.reestimate_bn && !args.stats.empty())
+    return invalid_argument(
+        "--reestimate-bn changes the network, so --stats of the network as it was do not fit it");
   if (args.prefer.prefer == "speed" && (args.float_only || args.activations == "float"))
     return invalid_argument(
         "--prefer speed weighs INT8 against float layers: it goes neither with "
@@ -105,6 +113,7 @@ void print_summary(const Args& args, const fusion::Converted& c, std::size_t byt
     say(fmt::format("  output {}: SQNR {}, max error {:.4g}{}", o.name,
                     decibels(o.error.sqnr_db, o.error.exact), o.error.max_abs,
                     o.top1 ? fmt::format(", top-1 agreement {:.1f} %", *o.top1 * 100) : ""));
+  for (const std::string& line : reestimated_lines(s.reestimated)) say("  " + line);
   if (const std::string line = smoothing_line(s.smoothed); !line.empty()) say("  " + line);
   if (!s.declined.empty())
     say(fmt::format("  {} rewrites declined: `fold8 inspect --why {}` says why", s.declined.size(),
@@ -124,6 +133,7 @@ Json summary_json(const Args& args, const fusion::ConvertSummary& s, std::size_t
   j["stages"] = Json::array();
   for (const auto& t : s.stages) j["stages"].push_back({{"name", t.name}, {"seconds", t.seconds}});
   add_facts(s, j);
+  if (!s.reestimated.empty()) j["reestimated"] = reestimated_json(s.reestimated);
   j["outputs"] = Json::array();
   for (const auto& o : s.outputs) {
     Json e{{"name", o.name}};
@@ -134,13 +144,28 @@ Json summary_json(const Args& args, const fusion::ConvertSummary& s, std::size_t
   return j;
 }
 
+void say_without_samples() {
+  say_note(
+      "",
+      "--stats alone: INT8 was not checked against float, and what only samples can judge was "
+      "left out: the search for smoothing, equalization, weights rounded for their outputs, "
+      "corrected biases, static scales among per-token ones, remedies, and whether streams and "
+      "attention may be INT8 (they are); add --calib DATA for these, or run `fold8 report`");
+}
+
 Result<int> convert_model(const Args& args) {
   const auto begin = std::chrono::steady_clock::now();
-  FOLD8_CHECK_OK(check_paths({args.model, args.prefer.cost_table}, {args.output, args.json}));
+  FOLD8_CHECK_OK(
+      check_paths({args.model, args.prefer.cost_table, args.stats}, {args.output, args.json}));
   Progress progress("fold8 convert");
   FOLD8_TRY(fusion::ConvertOptions options, options_of(args, progress));
   FOLD8_TRY(const auto cost_table, open_cost_table(args.prefer));
   options.cost_table = cost_table ? &*cost_table : nullptr;
+  std::optional<quant::Statistics> statistics;
+  if (!args.stats.empty()) {
+    FOLD8_TRY(statistics, read_statistics(args.stats));
+    options.statistics = &*statistics;
+  }
   progress("import", 0, 0);
   FOLD8_TRY(auto imported, onnx_io::import_file(args.model));
   for (const auto& note : imported.notes) say_note(note.node, note.message);
@@ -162,14 +187,16 @@ Result<int> convert_model(const Args& args) {
     return samples.source ? bad_data(std::move(result).error()) : std::move(result).error();
   const fusion::Converted& converted = *result;
   progress("write", 0, 0);
-  FOLD8_TRY(const std::string bytes, format::to_bytes(converted.graph));
-  FOLD8_CHECK_OK(format::write_atomically(args.output, bytes.data(), bytes.size()));
+  FOLD8_CHECK_OK(format::write_file(converted.graph, args.output));
+  std::error_code no_size;  // of a device
+  const std::uintmax_t size = std::filesystem::file_size(args.output, no_size);
+  const std::size_t bytes = no_size ? 0 : static_cast<std::size_t>(size);
   const double seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-  print_summary(args, converted, bytes.size(), seconds);
+  if (statistics && !samples.source && !args.float_only) say_without_samples();
+  print_summary(args, converted, bytes, seconds);
   if (!args.json.empty())
-    FOLD8_CHECK_OK(
-        write_json(summary_json(args, converted.summary, bytes.size(), seconds), args.json));
+    FOLD8_CHECK_OK(write_json(summary_json(args, converted.summary, bytes, seconds), args.json));
   return 0;
 }
 
@@ -183,6 +210,10 @@ Command add_convert(CLI::App& app) {
       app, args->data, "--calib",
       "Calibration data: folder or list of .npz, .npy, test_data_set folders, images, or 'random'",
       false);
+  app.add_option(
+      "--stats", args->stats,
+      "Ranges from `fold8 calibrate` or `fold8 merge`; with --calib as well, its samples "
+      "serve for what ranges cannot tell: scores, smoothing, rounding");
   app.add_flag("--float", args->float_only, "Compile without quantizing");
   app.add_option("--method", args->method, "Ranges: auto, minmax, percentile, entropy, mse")
       ->capture_default_str();
@@ -217,6 +248,9 @@ Command add_convert(CLI::App& app) {
   app.add_flag("--layernorm-to-rmsnorm", args->to_rmsnorm,
                "LayerNorms of a pre-norm network as RMSNorms, which is exact once the residual "
                "stream is centred; refused, with the reason, in others");
+  app.add_flag("--reestimate-bn", args->reestimate_bn,
+               "Measure the mean and variance of every BatchNorm again on the samples, before "
+               "folding: for data unlike that of the training");
   app.add_flag("--no-equalize", args->no_equalize,
                "Do not try to move factors between neighbouring layers whose channels differ much");
   app.add_flag("--no-search", args->no_search, "Do not try remedies where INT8 is poor");

@@ -13,6 +13,7 @@ class AtMost : public quant::SampleSource {
     return limit_ == 0 ? all_.count() : std::min(limit_, all_.count());
   }
   Result<std::vector<Tensor>> sample(std::size_t i) override { return all_.sample(i); }
+  std::string describe(std::size_t i) const override { return all_.describe(i); }
 
  private:
   quant::SampleSource& all_;

@@ -9,6 +9,7 @@
 #include "tools/cli/common.h"
 #include "tools/cli/facts_json.h"
 #include "tools/cli/smoothing.h"
+#include "tools/cli/statistics_file.h"
 #include "tools/onnx/onnx.h"
 
 namespace fold8::cli {
@@ -110,6 +111,7 @@ void print(const Inspected& in, const Args& args) {
 
 Result<int> inspect(const Args& args) {
   FOLD8_CHECK_OK(check_paths({args.model}, {args.json, args.dot}));
+  if (is_statistics_file(args.model)) return inspect_statistics(args.model, args.json);
   FOLD8_TRY(const Inspected in, open(args));
   if (!args.dot.empty()) {
     const std::string text = dot_text(in.graph);
@@ -132,7 +134,8 @@ Result<int> inspect(const Args& args) {
 
 Command add_inspect(CLI::App& app) {
   auto args = std::make_shared<Args>();
-  app.add_option("model", args->model, "A .f8 or .onnx file")->required();
+  app.add_option("model", args->model, "A .f8 or .onnx file, or statistics (fold8 calibrate)")
+      ->required();
   app.add_flag("--why", args->why,
                "Every BatchNorm not folded, every layer kept float, with the reason");
   app.add_flag("--graph", args->graph, "The whole graph as text");

@@ -65,6 +65,8 @@ int run(int argc, char** argv) {
   add("report", "Compare two models, output by output and layer by layer", add_report);
   add("bench", "Latency, load time and memory", add_bench);
   add("inspect", "What is in a model: graph, types, why something was not folded", add_inspect);
+  add("calibrate", "Measure ranges on samples; files of several runs merge", add_calibrate);
+  add("merge", "Merge files of `fold8 calibrate` to that of one run over all samples", add_merge);
   add("check", "What of an ONNX model runs, what INT8 covers, what is refused", add_check);
   try {
     app.parse(argc, argv);

@@ -1,117 +1,134 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <iostream>
+#include <limits>
 
 #include "fusion/model_facts.h"
 #include "quant/compare.h"
 #include "quant/sensitivity.h"
+#include "quant/weight_ranges.h"
 #include "runtime/core/parallel.h"
-#include "runtime/exec/session.h"
 #include "runtime/kernels/cpu.h"
 #include "tools/cli/common.h"
 #include "tools/cli/facts_json.h"
-#include "tools/data/npy.h"
+#include "tools/cli/report_facts.h"
+#include "tools/cli/version.h"
 #include "tools/report/report.h"
 
 namespace fold8::cli {
 namespace {
 
+using Texts = std::vector<std::string>;
+
 struct Args {
-  std::string reference, other, json, junit, labels;
+  std::string reference, other, html, json, junit;
   DataArgs data;
-  report::Thresholds thresholds;
+  Texts labels, min_sqnr, min_cosine, min_top1, max_abs, min_accuracy, max_accuracy_drop;
   std::size_t worst = 20;
   int threads = 0;
-  bool outputs_only = false, sensitivity = false;
+  bool outputs_only = false, sensitivity = false, no_time = false;
 };
 
-Result<std::vector<std::int64_t>> read_labels(const std::string& path) {
-  FOLD8_TRY(const Tensor t, data::read_npy(path));
-  std::vector<std::int64_t> labels;
-  switch (t.dtype()) {
-    case DType::s64:
-      for (auto v : t.as<std::int64_t>()) labels.push_back(v);
-      break;
-    case DType::s32:
-      for (auto v : t.as<std::int32_t>()) labels.push_back(v);
-      break;
-    case DType::u8:
-      for (auto v : t.as<std::uint8_t>()) labels.push_back(v);
-      break;
-    default:
-      return invalid_model("--labels " + path + ": expected integers, found " +
-                           std::string(name(t.dtype())));
-  }
-  return labels;
+Result<report::Thresholds> thresholds_of(const Args& args, const Texts& outputs) {
+  constexpr double kAny = std::numeric_limits<double>::max();
+  report::Thresholds t;
+  const auto add = [](const char* flag, const Texts& texts, double low, double high,
+                      report::Limits& limits) {
+    for (const std::string& text : texts)
+      if (Status s = limits.add(text, low, high); !s.ok())
+        return Status(in_context(flag, s.error()));
+    return ok_status();
+  };
+  FOLD8_CHECK_OK(add("--min-sqnr", args.min_sqnr, -kAny, kAny, t.min_sqnr_db));
+  FOLD8_CHECK_OK(add("--min-cosine", args.min_cosine, -1, 1, t.min_cosine));
+  FOLD8_CHECK_OK(add("--min-top1", args.min_top1, 0, 1, t.min_top1));
+  FOLD8_CHECK_OK(add("--max-abs", args.max_abs, 0, kAny, t.max_abs));
+  FOLD8_CHECK_OK(add("--min-accuracy", args.min_accuracy, 0, 1, t.min_accuracy));
+  FOLD8_CHECK_OK(add("--max-accuracy-drop", args.max_accuracy_drop, 0, 1, t.max_accuracy_drop));
+  const bool needs_labels = !t.min_accuracy.empty() || !t.max_accuracy_drop.empty();
+  if (needs_labels && args.labels.empty())
+    return invalid_argument("--min-accuracy and --max-accuracy-drop need --labels");
+  FOLD8_CHECK_OK(report::check_names(t, outputs));
+  return t;
 }
 
-// Share of samples whose largest score in the first output is the label; samples may be batches.
-Result<double> accuracy_of(std::shared_ptr<const exec::Model> model, quant::SampleSource& samples,
-                           const std::vector<std::int64_t>& labels, int threads) {
-  exec::SessionOptions options;
-  options.threads = threads;
-  FOLD8_TRY(auto session, exec::Session::create(model, options));
-  std::size_t right = 0, seen = 0;
-  for (std::size_t i = 0; i < samples.count(); ++i) {
-    FOLD8_TRY(const auto inputs, samples.sample(i));
-    std::vector<TensorView> views;
-    for (const Tensor& t : inputs) views.push_back(t.view());
-    if (Status s = session->run(views); !s.ok())
-      return bad_data(in_context("sample " + std::to_string(i), std::move(s).error()));
-    const TensorView& y = session->outputs()[0];
-    if (y.dtype != DType::f32 || y.shape.rank() < 1 || y.shape.back().value() < 1)
-      return invalid_argument("--labels needs a first output of class scores");
-    const auto classes = static_cast<std::size_t>(y.shape.back().value());
-    const auto scores = y.as<const float>();
-    for (std::size_t b = 0; b + classes <= scores.size(); b += classes, ++seen) {
-      if (seen >= labels.size())
-        return invalid_model("--labels has " + std::to_string(labels.size()) +
-                             " labels, the data has more samples");
-      const auto best =
-          std::max_element(scores.begin() + static_cast<std::ptrdiff_t>(b),
-                           scores.begin() + static_cast<std::ptrdiff_t>(b + classes)) -
-          scores.begin() - static_cast<std::ptrdiff_t>(b);
-      if (labels[seen] < 0 || labels[seen] >= static_cast<std::int64_t>(classes))
-        return invalid_model("--labels: label " + std::to_string(seen) + " is " +
-                             std::to_string(labels[seen]) + ", the model has classes 0 to " +
-                             std::to_string(classes - 1));
-      right += best == labels[seen];
-    }
+// Outputs of the reference that the other model has, too.
+Texts shared_outputs(const graph::Graph& a, const graph::Graph& b) {
+  Texts names;
+  for (graph::ValueId v : a.outputs)
+    for (graph::ValueId w : b.outputs)
+      if (a.value(v).name == b.value(w).name) names.push_back(a.value(v).name);
+  return names;
+}
+
+Result<report::Environment> environment_of(const Args& args, const exec::Model& other,
+                                           int threads) {
+  report::Environment env;
+  FOLD8_TRY(env.reference, file_facts(args.reference));
+  FOLD8_TRY(env.other, file_facts(args.other));
+  env.target = other.target().name;
+  env.engine = "fold8";
+  env.cpu = kernels::cpu_brand();
+  env.version = kVersion;
+  env.threads = threads;
+  env.data = args.data.data;
+  env.random_data = args.data.random();
+  return env;
+}
+
+Result<std::vector<Labels>> read_labels(const Args& args, const Texts& outputs) {
+  std::vector<Labels> all;
+  for (const std::string& argument : args.labels) {
+    FOLD8_TRY(Labels labels, Labels::read(argument, outputs));
+    for (const Labels& other : all)
+      if (other.output() == labels.output())
+        return invalid_argument("--labels " + argument + ": output '" + labels.output() +
+                                "' has labels already");
+    all.push_back(std::move(labels));
   }
-  if (seen != labels.size())
-    return invalid_model("--labels has " + std::to_string(labels.size()) + " labels for " +
-                         std::to_string(seen) + " samples");
-  return seen ? static_cast<double>(right) / static_cast<double>(seen) : 0.0;
+  return all;
+}
+
+Status write_report(const Args& args, const report::Report& r) {
+  if (args.json != "-" && args.html != "-" && args.junit != "-")
+    std::cout << report::terminal_text(r, args.worst);
+  if (!args.html.empty()) FOLD8_CHECK_OK(write_text(report::html(r), args.html));
+  if (!args.json.empty()) FOLD8_CHECK_OK(write_json(report::to_json(r), args.json));
+  if (!args.junit.empty()) FOLD8_CHECK_OK(write_text(report::junit_xml(r), args.junit));
+  return ok_status();
 }
 
 Result<int> report_models(const Args& args) {
-  FOLD8_CHECK_OK(check_paths({args.reference, args.other}, {args.json, args.junit}));
+  FOLD8_CHECK_OK(check_paths({args.reference, args.other}, {args.html, args.json, args.junit}));
   FOLD8_TRY(auto reference, load_model(args.reference));
   FOLD8_TRY(auto other, load_model(args.other));
+  const Texts outputs = shared_outputs(reference->graph(), other->graph());
+  FOLD8_TRY(const report::Thresholds thresholds, thresholds_of(args, outputs));
+  FOLD8_TRY(std::vector<Labels> labels, read_labels(args, outputs));
   FOLD8_TRY(auto samples, open_data(args.data, reference->graph()));
+  if (args.data.random())
+    say_warning("comparing on random numbers: the result says nothing about accuracy on real data");
+  HashedSamples hashed(*samples);
   Progress progress("fold8 report");
   quant::CompareOptions options;
   options.layers = !args.outputs_only;
+  options.plots = !args.html.empty();
   options.threads = args.threads > 0 ? args.threads : usable_cpus();
   options.progress = [&](std::size_t done, std::size_t total) { progress("sample", done, total); };
+  options.on_output = [&](const quant::OutputPair& pair) -> Status {
+    for (Labels& l : labels) FOLD8_CHECK_OK(l.add(pair));
+    return ok_status();
+  };
   report::Report r;
-  r.reference_path = args.reference;
-  r.other_path = args.other;
-  r.target = other->target().name;
-  r.engine = "fold8";
-  r.cpu = kernels::cpu_brand();
-  if (!args.labels.empty()) {
-    FOLD8_TRY(const auto labels, read_labels(args.labels));
-    report::Accuracy a;
-    FOLD8_TRY(a.reference, accuracy_of(reference, *samples, labels, options.threads));
-    FOLD8_TRY(a.other, accuracy_of(other, *samples, labels, options.threads));
-    a.samples = labels.size();
-    r.accuracy = a;
-  }
-  auto comparison = quant::compare(reference, other, *samples, options);
+  FOLD8_TRY(r.environment, environment_of(args, *other, options.threads));
+  auto comparison = quant::compare(reference, other, hashed, options);
   if (!comparison.ok()) return bad_data(std::move(comparison).error());
   r.comparison = std::move(*comparison);
+  r.environment.data_xxh3 = hashed.digest();
+  for (const Labels& l : labels) {
+    FOLD8_TRY(report::Accuracy accuracy, l.finish());
+    r.accuracy.push_back(std::move(accuracy));
+  }
   if (args.sensitivity) {
     quant::SensitivityOptions o;
     o.threads = options.threads;
@@ -122,16 +139,40 @@ Result<int> report_models(const Args& args) {
     if (!sensitivity.ok()) return bad_data(std::move(sensitivity).error());
     r.sensitivity = std::move(*sensitivity);
   }
-  const auto shares = fusion::mac_shares(other, samples.source.get());
+  const auto shares = fusion::mac_shares(other, {samples.source.get()});
   if (!shares.ok()) return bad_data(shares.error());
   r.int8_mac_share = shares->linear;
   r.int8_attention_share = shares->attention;
-  report::judge(args.thresholds, r);
-  if (args.json != "-") std::cout << report::terminal_text(r, args.worst);
-  if (!args.json.empty()) FOLD8_CHECK_OK(write_json(report::to_json(r), args.json));
-  if (!args.junit.empty())
-    FOLD8_CHECK_OK(write_text(report::junit_xml(r, args.thresholds), args.junit));
-  return r.missed.empty() ? 0 : 1;
+  if (!args.html.empty()) {
+    FOLD8_TRY(r.weights, quant::weight_ranges(*reference, *other));
+    if (!args.no_time) {
+      progress("time", 0, 0);
+      FOLD8_TRY(r.times, measure_times(reference, other, *samples, options.threads));
+    }
+  }
+  report::judge(thresholds, r);
+  FOLD8_CHECK_OK(write_report(args, r));
+  return r.passed() ? 0 : 1;
+}
+
+void add_gates(CLI::App& app, Args& args) {
+  const auto add = [&](const char* flag, Texts& texts, const char* type, const char* help) {
+    app.add_option(flag, texts, help)->type_name(type)->expected(1)->take_all();
+  };
+  add("--min-sqnr", args.min_sqnr, "[OUTPUT=]DB",
+      "Exit 1 unless every output (this one) reaches this SQNR");
+  add("--min-cosine", args.min_cosine, "[OUTPUT=]C",
+      "Exit 1 unless every output (this one) reaches this cosine");
+  add("--min-top1", args.min_top1, "[OUTPUT=]SHARE",
+      "Exit 1 unless this share of samples keeps its class (0..1)");
+  add("--max-abs", args.max_abs, "[OUTPUT=]E", "Exit 1 if an output (this one) differs by more");
+  add("--labels", args.labels, "[OUTPUT=]FILE",
+      "Right classes (.npy of integers) of the first output (this one): accuracy of both models");
+  add("--min-accuracy", args.min_accuracy, "[OUTPUT=]SHARE",
+      "Exit 1 unless the second model has this share of labels right (0..1)");
+  add("--max-accuracy-drop", args.max_accuracy_drop, "[OUTPUT=]SHARE",
+      "Exit 1 if the second model has fewer labels right by more than this share (0.01: one "
+      "point)");
 }
 
 }  // namespace
@@ -143,16 +184,7 @@ Command add_report(CLI::App& app) {
   add_data_options(
       app, args->data, "--data",
       "Samples: folder or list of .npz, .npy, test_data_set folders, images, or 'random'", true);
-  app.add_option("--min-sqnr", args->thresholds.min_sqnr_db,
-                 "Exit 1 unless every output reaches this SQNR (dB)");
-  app.add_option("--min-cosine", args->thresholds.min_cosine,
-                 "Exit 1 unless every output reaches this cosine")
-      ->check(CLI::Range(-1.0, 1.0));
-  app.add_option("--min-top1", args->thresholds.min_top1,
-                 "Exit 1 unless this share of samples keeps its class (0..1)")
-      ->check(CLI::Range(-1.0, 1.0));
-  app.add_option("--max-abs", args->thresholds.max_abs, "Exit 1 if an output differs by more");
-  app.add_option("--labels", args->labels, "Right classes (.npy of integers): prints accuracy");
+  add_gates(app, *args);
   app.add_option("--worst", args->worst, "Layers shown in the table")->capture_default_str();
   auto* outputs_only = app.add_flag("--outputs-only", args->outputs_only, "Skip the layers");
   app.add_flag(
@@ -163,6 +195,9 @@ Command add_report(CLI::App& app) {
   app.add_option("--threads", args->threads, "Threads (0: all CPUs this process may use)")
       ->capture_default_str()
       ->check(CLI::Range(0, 1024));
+  app.add_option("--html", args->html, "Write the report as one self-contained page");
+  app.add_flag("--no-time", args->no_time,
+               "Do not time layers for the page: the same page whenever it is written");
   app.add_option("--json", args->json, "Write the report as JSON (- for standard output)");
   app.add_option("--junit", args->junit, "Write the thresholds as JUnit XML");
   return [args] { return report_models(*args); };

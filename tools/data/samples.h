@@ -27,8 +27,6 @@ struct DataOptions {
 
 class Samples : public quant::SampleSource {
  public:
-  virtual std::string describe(
-      std::size_t i) const = 0;  // the file (and row) of sample i, for messages
   const std::vector<std::string>& notes() const {
     return notes_;
   }  // conversions made so far, each once

@@ -14,6 +14,7 @@
 #include "tools/onnx/export.h"
 #include "tools/onnx/export_writer.h"
 #include "tools/onnx/onnx.h"
+#include "tools/onnx/rescale.h"
 #include "tools/onnx/tensor.h"
 
 namespace fold8::onnx_io {
@@ -136,6 +137,7 @@ class Exporter {
     FOLD8_TRY(const auto order, g_.topological_order());
     for (graph::NodeId n : order) FOLD8_CHECK_OK(node(w, g_.node(n)));
     drop_unread(*out);
+    write_rescale(g_, model_);
     return ok_status();
   }
 

@@ -8,6 +8,7 @@
 #include "tools/onnx/node_order.h"
 #include "tools/onnx/onnx.h"
 #include "tools/onnx/op_map.h"
+#include "tools/onnx/rescale.h"
 
 namespace fold8::onnx_io {
 namespace {
@@ -227,6 +228,7 @@ Result<Imported> Importer::take() {
   }
   FOLD8_CHECK_OK(b_.graph.compact());
   FOLD8_CHECK_OK(exec::infer_types(b_.graph));
+  FOLD8_CHECK_OK(read_rescale(b_.graph));
   FOLD8_CHECK_OK(graph::verify(b_.graph));
   return Imported{std::move(b_.graph), std::move(b_.notes)};
 }

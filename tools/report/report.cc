@@ -1,7 +1,5 @@
 #include "tools/report/report.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "tools/report/metrics_json.h"
@@ -11,195 +9,145 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string decibels(const quant::ErrorSummary& e) {
-  if (e.exact) return "exact";
-  return e.sqnr_db ? fmt::format("{:.1f}", *e.sqnr_db) : "-";
+template <class Item>
+const Item* find(const std::vector<Item>& items, const std::string& name) {
+  const auto it =
+      std::find_if(items.begin(), items.end(), [&](const Item& item) { return item.name == name; });
+  return it == items.end() ? nullptr : &*it;
 }
 
-// Worst first: by own error, layers that cannot be run alone by their accumulated one, exact ones
-// last.
-double badness(const quant::LayerError& l) {
-  const quant::ErrorSummary& e = l.own ? *l.own : l.accumulated;
-  if (e.exact || !e.sqnr_db) return -1e9;
-  return -*e.sqnr_db;
+Json text_or_null(const std::string& s) { return s.empty() ? Json(nullptr) : Json(s); }
+
+Json file_json(const FileFacts& f) {
+  return {{"path", f.path}, {"bytes", f.bytes}, {"xxh3", text_or_null(f.xxh3)}};
 }
 
-// None if it was not asked for.
-const quant::LayerSensitivity* sensitivity_of(const Report& r, const std::string& layer) {
-  for (const auto& s : r.sensitivity)
-    if (s.name == layer) return &s;
-  return nullptr;
+Json accuracy_json(const Accuracy& a) {
+  const quant::PairedCounts& n = a.counts;
+  const quant::Interval interval = quant::difference_interval(n);
+  return {{"output", a.output},
+          {"samples", n.samples()},
+          {"reference", n.reference()},
+          {"other", n.other()},
+          {"difference", n.difference()},
+          {"interval95", {interval.low, interval.high}},
+          {"mcnemar_p", quant::mcnemar_p(n)},
+          {"both_right", n.both},
+          {"only_reference_right", n.only_reference},
+          {"only_other_right", n.only_other},
+          {"both_wrong", n.neither}};
 }
 
-std::string alone_column(const quant::LayerSensitivity& s) {
-  if (s.alone_exact) return "exact";
-  return s.alone_db ? fmt::format("{:.1f}", *s.alone_db) : "-";
+Json output_json(const Report& r, const quant::OutputComparison& o) {
+  Json e{{"name", o.name}};
+  e.update(error_json(o.error));
+  e["elements"] = o.error.elements;
+  e["top1_agreement"] = number_or_null(o.top1);
+  e["top5_agreement"] = number_or_null(o.top5);
+  e["kl"] = number_or_null(o.kl);
+  if (const Accuracy* a = accuracy_of(r, o.name)) e["accuracy"] = accuracy_json(*a);
+  return e;
 }
 
-struct Check {
-  std::string name, failure;  // failure empty: passed
-};
-
-std::vector<Check> checks(const Thresholds& t, const Report& r) {
-  std::vector<Check> list;
-  const auto add = [&](const std::string& output, const char* what, std::optional<double> limit,
-                       std::optional<double> got, bool exact, bool at_least) {
-    if (!limit) return;
-    const bool passed = exact || (got && (at_least ? *got >= *limit : *got <= *limit));
-    list.push_back({fmt::format("{}: {}", output, what),
-                    passed ? ""
-                           : fmt::format("output '{}': {} is {}, {} {:g} asked for", output, what,
-                                         got ? fmt::format("{:.4g}", *got) : "undefined",
-                                         at_least ? "at least" : "at most", *limit)});
-  };
-  for (const auto& o : r.comparison.outputs) {
-    if (o.error.elements == 0) continue;  // nothing to compare (an empty output)
-    add(o.name, "SQNR (dB)", t.min_sqnr_db, o.error.sqnr_db, o.error.exact, true);
-    add(o.name, "cosine", t.min_cosine, o.error.cosine, o.error.exact, true);
-    add(o.name, "max_abs", t.max_abs, o.error.max_abs, false, false);
-    if (o.top1) add(o.name, "top-1 agreement", t.min_top1, o.top1, false, true);
-  }
+Json numbers_json(const std::vector<std::optional<double>>& numbers) {
+  Json list = Json::array();
+  for (const auto& v : numbers) list.push_back(number_or_null(v));
   return list;
 }
 
-std::string escaped(const std::string& s) {
-  std::string out;
-  for (char c : s) {
-    switch (c) {
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '&':
-        out += "&amp;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      default:
-        out += static_cast<unsigned char>(c) < 0x20 ? ' ' : c;
-    }
+// What was asked for beside the errors: what the layer costs at the outputs, why it is off, its
+// time.
+void add_findings(const Report& r, const std::string& layer, Json& j) {
+  j["alone_db"] = j["gain_db"] = nullptr;
+  if (const quant::LayerSensitivity* s = sensitivity_of(r, layer)) {
+    j["alone_db"] = number_or_null(s->alone_db);
+    j["alone_exact"] = s->alone_exact;
+    j["gain_db"] = number_or_null(s->gain_db);
+    j["alone_outputs_db"] = numbers_json(s->alone_outputs_db);
+    j["gain_outputs_db"] = numbers_json(s->gain_outputs_db);
+    if (!s->why_missing.empty()) j["sensitivity_missing"] = s->why_missing;
   }
-  return out;
+  j["cause"] = j["cause_kind"] = nullptr;
+  j["fixes"] = Json::array();
+  if (!r.times) return;
+  const LayerTime* time = find(r.times->layers, layer);
+  j["time_us"] = {{"reference", number_or_null(time ? time->reference_us : std::nullopt)},
+                  {"other", number_or_null(time ? time->other_us : std::nullopt)}};
+}
+
+Json layer_json(const Report& r, const quant::LayerError& l) {
+  Json e{{"name", l.name}, {"node", l.node}, {"op", l.op}, {"int8", l.int8}, {"inside", l.inside}};
+  e["own"] = l.own ? error_json(*l.own) : Json{{"sqnr_db", nullptr}, {"why", l.own_missing}};
+  e["accumulated"] = error_json(l.accumulated);
+  e["clipped"] = number_or_null(l.clipped);
+  e["codes_used"] = l.codes_used ? Json(*l.codes_used) : Json(nullptr);
+  add_findings(r, l.name, e);
+  return e;
 }
 
 }  // namespace
 
-void judge(const Thresholds& thresholds, Report& report) {
-  for (const Check& c : checks(thresholds, report))
-    if (!c.failure.empty()) report.missed.push_back(c.failure);
+bool Report::passed() const {
+  return std::all_of(checks.begin(), checks.end(),
+                     [](const Check& c) { return c.failure.empty(); });
 }
 
-std::string terminal_text(const Report& r, std::size_t worst_layers) {
-  std::string out = fmt::format("{} against {}: {} samples, target {}, engine {}\n", r.other_path,
-                                r.reference_path, r.comparison.samples, r.target, r.engine);
-  out += fmt::format("int8_mac_share {}   int8_attention_share {}\n",
-                     r.int8_mac_share ? fmt::format("{:.3f}", *r.int8_mac_share) : "-",
-                     r.int8_attention_share ? fmt::format("{:.3f}", *r.int8_attention_share) : "-");
-  if (r.accuracy)
-    out += fmt::format("accuracy: {:.2f} % reference, {:.2f} % other ({} labels)\n",
-                       r.accuracy->reference * 100, r.accuracy->other * 100, r.accuracy->samples);
-  out += fmt::format("\n{:<40} {:>8} {:>9} {:>11} {:>9} {:>7} {:>7}\n", "output", "SQNR dB",
-                     "cosine", "max error", "rel L2", "top-1", "top-5");
+const quant::OutputComparison* worst_output(const Report& r) {
+  const quant::OutputComparison* worst = nullptr;
   for (const auto& o : r.comparison.outputs)
-    out +=
-        fmt::format("{:<40} {:>8} {:>9} {:>11.4g} {:>9} {:>7} {:>7}\n", o.name, decibels(o.error),
-                    o.error.cosine ? fmt::format("{:.6f}", *o.error.cosine) : "-", o.error.max_abs,
-                    o.error.rel_l2 ? fmt::format("{:.2e}", *o.error.rel_l2) : "-",
-                    o.top1 ? fmt::format("{:.3f}", *o.top1) : "-",
-                    o.top5 ? fmt::format("{:.3f}", *o.top5) : "-");
-  std::vector<const quant::LayerError*> layers;
-  for (const auto& l : r.comparison.layers) layers.push_back(&l);
-  std::stable_sort(layers.begin(), layers.end(),
-                   [](auto* a, auto* b) { return badness(*a) > badness(*b); });
-  if (!layers.empty()) {
-    out += fmt::format("\n{} of {} layers, largest own error first\n",
-                       std::min(worst_layers, layers.size()), layers.size());
-    if (!r.sensitivity.empty()) out += fmt::format("{:>8} {:>8} ", "alone dB", "gain dB");
-    out += fmt::format("{:>8} {:>8} {:>9} {:>6} {:<5} {:<16} {}\n", "own dB", "accum dB", "clipped",
-                       "codes", "type", "operator", "tensor");
-  }
-  for (std::size_t i = 0; i < std::min(worst_layers, layers.size()); ++i) {
-    const auto& l = *layers[i];
-    if (const auto* s = sensitivity_of(r, l.name))
-      out += fmt::format("{:>8} {:>8} ", alone_column(*s),
-                         s->gain_db ? fmt::format("{:+.2f}", *s->gain_db) : "-");
-    out += fmt::format("{:>8} {:>8} {:>9} {:>6} {:<5} {:<16} {}\n", l.own ? decibels(*l.own) : "?",
-                       decibels(l.accumulated),
-                       l.clipped ? fmt::format("{:.3f} %", *l.clipped * 100) : "-",
-                       l.codes_used ? std::to_string(*l.codes_used) : "-",
-                       l.int8 ? "int8" : "float", l.op, l.name);
-  }
-  for (const std::string& m : r.missed) out += "MISSED: " + m + "\n";
-  return out;
+    if (o.error.sqnr_db && (worst == nullptr || *o.error.sqnr_db < *worst->error.sqnr_db))
+      worst = &o;
+  return worst;
+}
+
+const Accuracy* accuracy_of(const Report& r, const std::string& output) {
+  const auto it = std::find_if(r.accuracy.begin(), r.accuracy.end(),
+                               [&](const Accuracy& a) { return a.output == output; });
+  return it == r.accuracy.end() ? nullptr : &*it;
+}
+const quant::LayerSensitivity* sensitivity_of(const Report& r, const std::string& layer) {
+  return find(r.sensitivity, layer);
 }
 
 Json to_json(const Report& r) {
-  Json j{{"schema", "fold8.report/1"},
-         {"reference", r.reference_path},
-         {"other", r.other_path},
-         {"target", r.target},
-         {"engine", r.engine},
-         {"cpu", r.cpu},
-         {"samples", r.comparison.samples}};
+  const Environment& env = r.environment;
+  Json j{
+      {"schema", "fold8.report/1"},
+      {"reference", env.reference.path},
+      {"other", env.other.path},
+      {"target", env.target},
+      {"engine", env.engine},
+      {"cpu", env.cpu},
+      {"version", env.version},
+      {"threads", env.threads},
+      {"files", {{"reference", file_json(env.reference)}, {"other", file_json(env.other)}}},
+      {"data",
+       {{"paths", env.data}, {"random", env.random_data}, {"xxh3", text_or_null(env.data_xxh3)}}},
+      {"samples", r.comparison.samples}};
   j["int8_mac_share"] = number_or_null(r.int8_mac_share);
   j["int8_attention_share"] = number_or_null(r.int8_attention_share);
-  if (r.accuracy)
-    j["accuracy"] = {{"reference", r.accuracy->reference},
-                     {"other", r.accuracy->other},
-                     {"samples", r.accuracy->samples}};
+  if (!r.accuracy.empty()) j["accuracy"] = accuracy_json(r.accuracy[0]);
   j["outputs"] = Json::array();
-  for (const auto& o : r.comparison.outputs) {
-    Json e{{"name", o.name}};
-    e.update(error_json(o.error));
-    e["top1_agreement"] = number_or_null(o.top1);
-    e["top5_agreement"] = number_or_null(o.top5);
-    e["kl"] = number_or_null(o.kl);
-    j["outputs"].push_back(e);
-  }
+  for (const auto& o : r.comparison.outputs) j["outputs"].push_back(output_json(r, o));
   j["layers"] = Json::array();
-  for (const auto& l : r.comparison.layers) {
-    Json e{
-        {"name", l.name}, {"node", l.node}, {"op", l.op}, {"int8", l.int8}, {"inside", l.inside}};
-    e["own"] = l.own ? error_json(*l.own) : Json{{"sqnr_db", nullptr}, {"why", l.own_missing}};
-    e["accumulated"] = error_json(l.accumulated);
-    e["clipped"] = number_or_null(l.clipped);
-    if (const auto* s = sensitivity_of(r, l.name)) {
-      e["alone_db"] = number_or_null(s->alone_db);
-      e["alone_exact"] = s->alone_exact;
-      e["gain_db"] = number_or_null(s->gain_db);
-      e["alone_outputs_db"] = e["gain_outputs_db"] = Json::array();
-      for (const auto& db : s->alone_outputs_db)
-        e["alone_outputs_db"].push_back(number_or_null(db));
-      for (const auto& db : s->gain_outputs_db) e["gain_outputs_db"].push_back(number_or_null(db));
-      if (!s->why_missing.empty()) e["sensitivity_missing"] = s->why_missing;
-    }
-    e["codes_used"] = l.codes_used ? Json(*l.codes_used) : Json(nullptr);
-    j["layers"].push_back(e);
+  for (const auto& l : r.comparison.layers) j["layers"].push_back(layer_json(r, l));
+  j["what_to_do"] = Json::array();
+  if (r.times) j["time_us"] = {{"reference", r.times->reference_us}, {"other", r.times->other_us}};
+  j["checks"] = Json::array();
+  j["missed"] = Json::array();
+  for (const Check& c : r.checks) {
+    j["checks"].push_back({{"output", text_or_null(c.output)},
+                           {"what", c.what},
+                           {"unit", c.unit},
+                           {"at_least", c.at_least},
+                           {"limit", number_or_null(c.limit)},
+                           {"value", number_or_null(c.value)},
+                           {"exact", c.exact},
+                           {"passed", c.failure.empty()}});
+    if (!c.failure.empty()) j["missed"].push_back(c.failure);
   }
-  j["missed"] = r.missed;
-  j["passed"] = r.missed.empty();
+  j["passed"] = r.passed();
   return j;
-}
-
-std::string junit_xml(const Report& r, const Thresholds& thresholds) {
-  const auto list = checks(thresholds, r);
-  const auto failures =
-      std::count_if(list.begin(), list.end(), [](const Check& c) { return !c.failure.empty(); });
-  std::string out = fmt::format(
-      "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuite name=\"fold8 report\" tests=\"{}\" "
-      "failures=\"{}\">\n",
-      list.size(), failures);
-  for (const Check& c : list) {
-    out += fmt::format("  <testcase classname=\"{}\" name=\"{}\"", escaped(r.other_path),
-                       escaped(c.name));
-    out += c.failure.empty()
-               ? "/>\n"
-               : fmt::format("><failure message=\"{}\"/></testcase>\n", escaped(c.failure));
-  }
-  return out + "</testsuite>\n";
 }
 
 }  // namespace fold8::report

@@ -1,0 +1,114 @@
+// fold8 calibrate and fold8 merge: statistics of a network, gathered in parts.
+#include <fmt/format.h>
+
+#include <chrono>
+
+#include "fusion/statistics.h"
+#include "runtime/core/parallel.h"
+#include "tools/cli/common.h"
+#include "tools/cli/statistics_file.h"
+#include "tools/data/preprocess.h"
+#include "tools/onnx/onnx.h"
+
+namespace fold8::cli {
+namespace {
+
+struct CalibrateArgs {
+  std::string model, output, json;
+  std::vector<std::string> preprocess;
+  bool to_rmsnorm = false;
+  int threads = 0;
+  DataArgs data;
+};
+
+void say_written(const quant::Statistics& s, const std::string& path) {
+  say(fmt::format("{}: ranges of {} tensors on {} samples, of the folded network {}", path,
+                  s.table.tensors.size(), s.table.samples, quant::id_text(s.model)));
+  say_warnings(s.table);
+}
+
+Result<int> calibrate_model(const CalibrateArgs& args) {
+  const auto begin = std::chrono::steady_clock::now();
+  FOLD8_CHECK_OK(check_paths({args.model}, {args.output, args.json}));
+  Progress progress("fold8 calibrate");
+  fusion::ConvertOptions options;
+  options.threads = args.threads > 0 ? args.threads : usable_cpus();
+  options.layer_norm_to_rms_norm = args.to_rmsnorm;
+  options.progress = [&progress](const std::string& stage, std::size_t done, std::size_t total) {
+    progress(stage, done, total);
+  };
+  progress("import", 0, 0);
+  FOLD8_TRY(auto imported, onnx_io::import_file(args.model));
+  for (const auto& note : imported.notes) say_note(note.node, note.message);
+  for (const std::string& spec : args.preprocess) {
+    FOLD8_TRY(const auto p, data::parse_preprocess(spec));
+    FOLD8_CHECK_OK(data::add_preprocess(imported.graph, p));
+  }
+  FOLD8_TRY(const OpenedData samples, open_data(args.data, imported.graph));
+  if (args.data.random()) say_warning("these are random numbers, no data of yours");
+  auto statistics = fusion::measure(std::move(imported.graph), *samples, options);
+  if (!statistics.ok()) return bad_data(std::move(statistics).error());
+  FOLD8_CHECK_OK(write_statistics(*statistics, args.output));
+  say_written(*statistics, args.output);
+  if (!args.json.empty()) {
+    Json j = statistics_json(*statistics, "fold8.calibrate/1");
+    j["model"] = args.model;
+    j["output"] = args.output;
+    j["seconds"] = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    FOLD8_CHECK_OK(write_json(j, args.json));
+  }
+  return 0;
+}
+
+struct MergeArgs {
+  std::vector<std::string> inputs;
+  std::string output, json;
+};
+
+Result<int> merge_statistics(const MergeArgs& args) {
+  FOLD8_CHECK_OK(check_paths(args.inputs, {args.output, args.json}));
+  FOLD8_TRY(quant::Statistics all, read_statistics(args.inputs[0]));
+  for (std::size_t i = 1; i < args.inputs.size(); ++i) {
+    FOLD8_TRY(const quant::Statistics part, read_statistics(args.inputs[i]));
+    if (const Status s = all.merge(part); !s.ok())
+      return in_context("'" + args.inputs[i] + "' beside '" + args.inputs[0] + "'", s.error());
+  }
+  FOLD8_CHECK_OK(write_statistics(all, args.output));
+  say_written(all, args.output);
+  if (!args.json.empty()) {
+    Json j = statistics_json(all, "fold8.merge/1");
+    j["inputs"] = args.inputs;
+    j["output"] = args.output;
+    FOLD8_CHECK_OK(write_json(j, args.json));
+  }
+  return 0;
+}
+
+}  // namespace
+
+Command add_calibrate(CLI::App& app) {
+  auto args = std::make_shared<CalibrateArgs>();
+  app.add_option("model", args->model, "An .onnx file")->required();
+  app.add_option("-o,--output", args->output, "The file of statistics to write")->required();
+  add_data_options(
+      app, args->data, "--data",
+      "Samples: folder or list of .npz, .npy, test_data_set folders, images, or 'random'", true);
+  app.add_option("--preprocess", args->preprocess, "As convert will be told");
+  app.add_flag("--layernorm-to-rmsnorm", args->to_rmsnorm, "As convert will be told");
+  app.add_option("--threads", args->threads, "Threads (0: all CPUs this process may use)")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 1024));
+  app.add_option("--json", args->json, "Write the ranges as JSON (- for standard output)");
+  return [args] { return calibrate_model(*args); };
+}
+
+Command add_merge(CLI::App& app) {
+  auto args = std::make_shared<MergeArgs>();
+  app.add_option("statistics", args->inputs, "Files that `fold8 calibrate` wrote for one model")
+      ->required();
+  app.add_option("-o,--output", args->output, "The file of statistics to write")->required();
+  app.add_option("--json", args->json, "Write the ranges as JSON (- for standard output)");
+  return [args] { return merge_statistics(*args); };
+}
+
+}  // namespace fold8::cli
