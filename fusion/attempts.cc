@@ -6,7 +6,9 @@
 #include "fusion/batch_norms.h"
 #include "fusion/choose_rounding.h"
 #include "fusion/front.h"
+#include "fusion/judged_outputs.h"
 #include "fusion/mean_results.h"
+#include "fusion/passes/balance.h"
 #include "fusion/pipeline.h"
 #include "fusion/prefer_speed.h"
 #include "fusion/round_weights.h"
@@ -21,6 +23,7 @@ using graph::Graph;
 constexpr double kPoorTop1 = 0.9;     // of the samples keep their class; below, something is broken
 constexpr double kSoundSqnrDb = 25;   // above, the classes that change are near ties
 constexpr double kLeastGainDb = 0.5;  // of a change of the network
+constexpr double kLeastFreeGainDb = 0.2;  // of what changes nothing at run time
 constexpr double kFairSqnrDb = 30;
 constexpr double kGoodSqnrDb = 40;  // nothing to gain that anybody would see
 constexpr std::size_t kMeanSamples = 64;
@@ -72,16 +75,20 @@ Result<Attempt> Attempts::best(Graph fused) {
   }
   FOLD8_TRY(Attempt best, attempt(base, chosen_, ""));
   if (!options_.smooth.alpha && options_.search) optional("smoothing", try_smoothed(base, best));
-  if (options_.quantize.streams == Streams::automatic) FOLD8_CHECK_OK(weigh_streams(base, best));
-  if (options_.equalize && options_.search) optional("equalization", try_equalized(base, best));
+  if (options_.equalize && options_.search) {
+    optional("equalization", try_balanced(base, best));
+    optional("equalization", try_equalized(base, best));
+  }
   if (options_.search) {
     optional("choosing a rounding per tensor", try_static(base, best));
     optional("rounding weights for their outputs", try_rounded(base, best));
     optional("bias correction", try_corrected(base, best));
   }
+  if (options_.quantize.streams == Streams::automatic) FOLD8_CHECK_OK(weigh_streams(base, best));
   if (options_.quantize.attention == AttentionProducts::automatic)
     FOLD8_CHECK_OK(weigh_attention(base, best));
   if (options_.search && is_poor(best)) optional("a remedy", try_remedies(base, best));
+  FOLD8_CHECK_OK(score_outputs(base, best));
   summary_.smoothed = std::move(base.smoothed);
   return best;
 }
@@ -105,8 +112,14 @@ Result<Attempts::Base> Attempts::prepare(Graph g) {
         "INT8 needs calibration data (--calib DATA, or --stats); without data only --float, "
         "--activations "
         "dynamic and --activations float work");
-  Base base{std::move(unlowered), std::move(g), {}, {}, {}};
-  FOLD8_TRY(auto model, float_model(base));
+  Base base;
+  base.unlowered = std::move(unlowered);
+  base.graph = std::move(g);
+  Graph emitted = base.unlowered;
+  FOLD8_CHECK_OK(log_.run("emit", emitted, "emit float"));
+  base.judged = judged_outputs(emitted);
+  if (!base.judged.empty() && !judge_by(emitted, base.judged)) base.judged.clear();
+  FOLD8_TRY(auto model, exec::Model::from_graph(std::move(emitted)));
   FOLD8_CHECK_OK(calibrate(base, model));
   if (options_.cost_table != nullptr) {
     FOLD8_TRY(base.shapes, shapes_of(model, typical_));
@@ -117,6 +130,14 @@ Result<Attempts::Base> Attempts::prepare(Graph g) {
 Result<std::shared_ptr<const exec::Model>> Attempts::float_model(const Base& base) {
   Graph g = base.unlowered;
   FOLD8_CHECK_OK(log_.run("emit", g, "emit float"));
+  return exec::Model::from_graph(std::move(g));
+}
+
+Result<std::shared_ptr<const exec::Model>> Attempts::judged_model(const Base& base) {
+  Graph g = base.unlowered;
+  FOLD8_CHECK_OK(log_.run("emit", g, "emit float"));
+  if (!base.judged.empty() && !judge_by(g, base.judged))
+    return internal_error("a tensor that attempts are compared at is gone");
   return exec::Model::from_graph(std::move(g));
 }
 
@@ -192,11 +213,31 @@ Result<Attempt> Attempts::attempt(const Base& base, QuantizeOptions options, std
     remember(emitted.declined, a.declined);
   }
   if (samples_ == nullptr) return a;
+  FOLD8_TRY(a.score, score_of(base, a.graph));
+  return a;
+}
+
+// For comparing attempts.
+Result<Score> Attempts::score_of(const Base& base, const Graph& emitted) {
+  const StageLog::Clock clock(log_, "check against float");
+  Graph g = emitted;
+  FloatOutputs others;
+  const bool judged = base.judged.empty() || judge_by(g, base.judged);
+  FOLD8_TRY(auto model, exec::Model::from_graph(std::move(g)));
+  return score([&] { return judged ? judged_model(base) : float_model(base); }, model, *samples_,
+               options_.score_samples, options_.threads, judged ? *base.outputs : others);
+}
+
+// For people: errors of the outputs themselves.
+Status Attempts::score_outputs(const Base& base, Attempt& a) {
+  if (samples_ == nullptr || base.judged.empty()) return ok_status();
   const StageLog::Clock clock(log_, "check against float");
   FOLD8_TRY(auto model, exec::Model::from_graph(a.graph));
-  FOLD8_TRY(a.score, score([&] { return float_model(base); }, model, *samples_,
-                           options_.score_samples, options_.threads, *base.outputs));
-  return a;
+  FloatOutputs kept;
+  FOLD8_TRY(Score s, score([&] { return float_model(base); }, model, *samples_,
+                           options_.score_samples, options_.threads, kept));
+  a.score.outputs = std::move(s.outputs);
+  return ok_status();
 }
 
 bool Attempts::is_poor(const Attempt& a) const {
@@ -289,6 +330,24 @@ Status Attempts::try_smoothed(Base& base, Attempt& best) {
   return ok_status();
 }
 
+// Channels of like size between convolutions, over skip connections too.
+Status Attempts::try_balanced(Base& base, Attempt& best) {
+  if (!base.table || !can_gain(best, kGoodSqnrDb)) return ok_status();
+  Graph g = base.unlowered;
+  BalanceOptions o;
+  o.calibration = &*base.table;
+  o.becomes_int8 = [&](const graph::Node& n) { return kept_float_by(chosen_, g, n) == nullptr; };
+  FOLD8_TRY(const int classes, balance(g, o));
+  if (classes == 0) return ok_status();
+  FOLD8_TRY(Base balanced, prepare(std::move(g)));
+  balanced.smoothed = base.smoothed;
+  FOLD8_TRY(Attempt a, attempt(balanced, chosen_, ""));
+  if (gain(a, best) < kLeastFreeGainDb) return ok_status();
+  best = std::move(a);
+  base = std::move(balanced);
+  return ok_status();
+}
+
 // Factors moved between layers help where channels differ, and harm where a near-dead channel is
 // blown up: the samples say which.
 Status Attempts::try_equalized(Base& base, Attempt& best) {
@@ -317,6 +376,7 @@ Status Attempts::try_rounded(const Base& base, Attempt& best) {
     const StageLog::Clock clock(log_, "round weights");
     RoundWeightsOptions o;
     o.weights = chosen_.weights;
+    o.weight_group = chosen_.weight_group;
     o.threads = options_.threads;
     o.becomes_int8 = [&](const graph::Node& n) {
       return kept_float_by(chosen_, base.graph, n) == nullptr;
@@ -333,31 +393,33 @@ Status Attempts::try_rounded(const Base& base, Attempt& best) {
   return consider(base, o, best);
 }
 
-// Biases that take back what rounding shifts a layer's results by on average. Corrections of layers
-// in front change what those behind need: a second round sees the first one's effect.
+// Biases that take back what rounding shifts a layer's results by on average. A second round sees
+// what the first one left.
 Status Attempts::try_corrected(const Base& base, Attempt& best) {
-  if (!can_gain(best, kGoodSqnrDb) || chosen_.activations == Activations::float_)
+  // Weights rounded for their outputs keep the outputs' means already.
+  if (!can_gain(best, kGoodSqnrDb) || chosen_.rounded || chosen_.activations == Activations::float_)
     return ok_status();
+  const auto layers = layers_to_average(base.graph);
   const auto means = [&](graph::Graph g) {
     const StageLog::Clock clock(log_, "correct biases");
-    return mean_results(std::move(g), *samples_, kMeanSamples, options_.threads);
+    return mean_results(std::move(g), layers, *samples_, kMeanSamples, options_.threads);
   };
-  FOLD8_TRY(const ChannelMeans wanted, means(base.graph));
+  FOLD8_TRY(const MeanResults wanted, means(base.graph));
   QuantizeOptions o = chosen_;
   o.calibration = base.table ? &*base.table : nullptr;
   for (int round = 0; round < 2; ++round) {
     Graph g = base.graph;
     FOLD8_TRY(const QuantizeOutcome quantized, quantize(g, o));
     (void)quantized;
-    FOLD8_TRY(const ChannelMeans got, means(std::move(g)));
-    for (const auto& [layer, mean] : wanted) {
-      const auto is = got.find(layer);
-      if (is == got.end() || is->second.size() != mean.size()) continue;
+    FOLD8_TRY(const MeanResults got, means(std::move(g)));
+    for (auto& [layer, more] : bias_corrections(base.graph, layers, wanted, got)) {
       std::vector<double>& correction = o.bias_corrections[layer];
-      correction.resize(mean.size());
-      for (std::size_t c = 0; c < mean.size(); ++c) correction[c] += mean[c] - is->second[c];
+      correction.resize(more.size());
+      for (std::size_t c = 0; c < more.size(); ++c) correction[c] += more[c];
     }
+    const double before = best.score.worst_sqnr_db.value_or(0);
     FOLD8_CHECK_OK(consider(base, o, best));
+    if (!(best.score.worst_sqnr_db.value_or(0) > before)) break;
   }
   return ok_status();
 }

@@ -46,7 +46,8 @@ class Attempts {
     std::optional<std::map<std::string, quant::SampleRows>> rows;
     ShapeTable shapes;  // with a cost table only
     std::vector<SmoothedTensor> smoothed;
-    std::shared_ptr<FloatOutputs> outputs = std::make_shared<FloatOutputs>();
+    std::vector<std::string> judged;  // judged_outputs(); empty: the outputs are
+    std::shared_ptr<FloatOutputs> outputs = std::make_shared<FloatOutputs>();  // those judged
   };
 
   Result<Base> prepare(graph::Graph fused);
@@ -54,9 +55,13 @@ class Attempts {
   Result<std::map<std::string, quant::SampleRows>> rows_of(const Base& base);
   // The float network, made when it is needed: as large as the weights once more.
   Result<std::shared_ptr<const exec::Model>> float_model(const Base& base);
+  // With base.judged as outputs.
+  Result<std::shared_ptr<const exec::Model>> judged_model(const Base& base);
   bool needs_ranges(const graph::Graph& g) const;
   Status calibrate(Base& base, std::shared_ptr<const exec::Model> model);
   void remember_data(const quant::CalibrationTable& table);
+  Result<Score> score_of(const Base& base, const graph::Graph& emitted);
+  Status score_outputs(const Base& base, Attempt& a);
   Result<Attempt> attempt(const Base& base, QuantizeOptions options, std::string remedy);
   bool is_poor(const Attempt& a) const;
   // What only some models gain from: an error means that it is left out, with a warning.
@@ -75,6 +80,7 @@ class Attempts {
   // attempt() with these options; both are kept if the outputs err less.
   Status consider(const Base& base, const QuantizeOptions& options, Attempt& best,
                   const std::string& remedy = "");
+  Status try_balanced(Base& base, Attempt& best);
   Status try_equalized(Base& base, Attempt& best);
   Status try_remedies(const Base& base, Attempt& best);
 

@@ -1,6 +1,7 @@
 #include "fusion/front.h"
 
 #include "fusion/batch_norms.h"
+#include "fusion/passes/balance.h"
 #include "fusion/reestimate_batch_norms.h"
 
 namespace fold8::fusion {
@@ -51,6 +52,10 @@ quant::CalibrateOptions observation_of(const Graph& lowered, int threads) {
   o.observe = values_to_observe(lowered);
   o.look_for_nan = values_at_the_edge(lowered);
   o.channel_axis = values_to_smooth(lowered);
+  for (const auto& [name, axis] : values_to_balance(lowered)) {
+    o.channel_axis.emplace(name, axis);
+    o.observe.insert(name);
+  }
   o.threads = threads;
   return o;
 }

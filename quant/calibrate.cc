@@ -48,10 +48,12 @@ class Watcher {
       return extent.finite ? ok_status() : only_infinite(*w->name, values);
     if (!extent.finite) return bad_value(*w->name, values, first_not_finite(values));
     w->observer->add(values, extent, sample_);
-    if (w->channel_axis >= 0 && w->channel_axis < t.shape.rank() && t.layout == Layout::plain)
+    const bool last = t.layout == Layout::channels_last && w->channel_axis == 1;
+    if (w->channel_axis >= 0 && w->channel_axis < t.shape.rank() &&
+        (last || t.layout == Layout::plain))
       w->observer->add_channels(
           values, static_cast<std::size_t>(t.shape.extent(w->channel_axis)),
-          static_cast<std::size_t>(t.shape.count(w->channel_axis + 1, t.shape.rank())));
+          last ? 1 : static_cast<std::size_t>(t.shape.count(w->channel_axis + 1, t.shape.rank())));
     return ok_status();
   }
 

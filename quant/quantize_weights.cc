@@ -32,15 +32,20 @@ float largest_of(std::span<const float> w) {
   return std::max(-e.lo, e.hi);
 }
 
+Status expect_finite(std::span<const float> w) {
+  const std::size_t bad = first_not_finite(w);
+  if (bad == w.size()) return ok_status();
+  return invalid_model("element " + std::to_string(bad) + " is " +
+                       (std::isnan(w[bad]) ? "NaN" : "infinite") +
+                       ": no finite scale exists; repair the weights");
+}
+
 }  // namespace
 
 Result<QuantizedWeight> quantize_weight(std::span<const float> w, const Shape& shape,
                                         int channel_axis, WeightGranularity granularity,
                                         std::int64_t groups) {
-  if (const std::size_t bad = first_not_finite(w); bad < w.size())
-    return invalid_model("element " + std::to_string(bad) + " is " +
-                         (std::isnan(w[bad]) ? "NaN" : "infinite") +
-                         ": no finite scale exists; repair the weights");
+  FOLD8_CHECK_OK(expect_finite(w));
   const auto columns = static_cast<std::size_t>(shape.extent(channel_axis));
   const auto inner = static_cast<std::size_t>(shape.count(channel_axis + 1, shape.rank()));
   const auto outer = static_cast<std::size_t>(shape.count(0, channel_axis));
@@ -65,6 +70,28 @@ Result<QuantizedWeight> quantize_weight(std::span<const float> w, const Shape& s
     codes_of(w.subspan(begin, inner), scales[channel], codes.data() + begin);
   });
   FOLD8_TRY(QuantParams params, QuantParams::per_channel(channel_axis, std::move(scales)));
+  return QuantizedWeight{std::move(codes), std::move(params)};
+}
+
+Result<QuantizedWeight> quantize_weight_groups(std::span<const float> w, const Shape& shape,
+                                               std::int64_t group) {
+  if (shape.rank() != 2 || group < 1)
+    return invalid_argument("groups of " + std::to_string(group) + " inputs of a weight " +
+                            to_string(shape) + ": only matrices have groups, of at least 1");
+  FOLD8_CHECK_OK(expect_finite(w));
+  const auto width = static_cast<std::size_t>(shape.extent(1)),
+             block = static_cast<std::size_t>(group);
+  std::vector<float> scales;
+  std::vector<std::int8_t> codes(w.size());
+  for (std::size_t row = 0; row < w.size(); row += width)
+    for (std::size_t begin = 0; begin < width; begin += block) {
+      const std::size_t end = std::min(width, begin + block);
+      float largest = 0;
+      for (std::size_t i = begin; i < end; ++i) largest = std::max(largest, std::abs(w[row + i]));
+      scales.push_back(scale_of(largest));
+      for (std::size_t i = begin; i < end; ++i) codes[row + i] = code_of(w[row + i], scales.back());
+    }
+  FOLD8_TRY(QuantParams params, QuantParams::per_group(1, group, std::move(scales)));
   return QuantizedWeight{std::move(codes), std::move(params)};
 }
 

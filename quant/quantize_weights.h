@@ -29,4 +29,9 @@ Result<QuantizedWeight> quantize_weight(std::span<const float> w, const Shape& s
                                         int channel_axis, WeightGranularity granularity,
                                         std::int64_t groups = 1);
 
+// A matrix [outputs, inputs] with a scale for every `group` consecutive inputs of an output (the
+// last group of a row may be shorter); scales as above.
+Result<QuantizedWeight> quantize_weight_groups(std::span<const float> w, const Shape& shape,
+                                               std::int64_t group);
+
 }  // namespace fold8::quant

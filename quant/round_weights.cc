@@ -48,8 +48,15 @@ void cholesky(std::vector<double>& a, std::size_t n, double least, ThreadPool& p
 // One tile of outputs: weights, and what they have been rounded to, channel by channel.
 class Tile {
  public:
-  explicit Tile(const RoundingFactor& factor)
-      : factor_(factor), w_(factor.width() * kTile), e_(w_.size()), sum_(w_.size()) {}
+  // Of every `group` inputs a scale.
+  Tile(const RoundingFactor& factor, std::size_t group)
+      : factor_(factor),
+        group_(group),
+        blocks_((factor.width() + group - 1) / group),
+        w_(factor.width() * kTile),
+        e_(w_.size()),
+        sum_(w_.size()),
+        scales_(blocks_ * kTile) {}
 
   void begin(std::span<const float> w, std::size_t first, std::size_t count,
              std::span<const float> scales, std::int8_t* codes) {
@@ -59,7 +66,9 @@ class Tile {
     const std::size_t width = factor_.width();
     std::fill(w_.begin(), w_.end(), 0.0);
     std::fill(sum_.begin(), sum_.end(), 0.0);
-    for (std::size_t t = 0; t < kTile; ++t) scale_[t] = t < count ? double{scales[first + t]} : 1.0;
+    for (std::size_t b = 0; b < blocks_; ++b)
+      for (std::size_t t = 0; t < kTile; ++t)
+        scales_[b * kTile + t] = t < count ? double{scales[(first + t) * blocks_ + b]} : 1.0;
     for (std::size_t j = 0; j < width; ++j)
       for (std::size_t t = 0; t < count; ++t)
         w_[j * kTile + t] = w[(first + t) * width + factor_.order()[j]];
@@ -86,16 +95,18 @@ class Tile {
  private:
   void choose(std::size_t j, double* q) {
     const double diagonal = factor_.row(j)[j];
+    const double* scale = scales_.data() + factor_.order()[j] / group_ * kTile;
     for (std::size_t t = 0; t < kTile; ++t) {
       const double w = w_[j * kTile + t], wanted = w + sum_[j * kTile + t] / diagonal;
-      q[t] = (std::clamp(wanted / scale_[t], -127.0, 127.0) + kToInteger) - kToInteger;
-      e_[j * kTile + t] = w - q[t] * scale_[t];
+      q[t] = (std::clamp(wanted / scale[t], -127.0, 127.0) + kToInteger) - kToInteger;
+      e_[j * kTile + t] = w - q[t] * scale[t];
     }
   }
 
   const RoundingFactor& factor_;
+  const std::size_t group_, blocks_;
   std::vector<double> w_, e_, sum_;  // [width, kTile]
-  double scale_[kTile] = {};
+  std::vector<double> scales_;       // [blocks, kTile]
   std::size_t first_ = 0, count_ = 0;
   std::int8_t* codes_ = nullptr;
 };
@@ -138,25 +149,31 @@ Result<RoundingFactor> RoundingFactor::of(const Moments& moments, ThreadPool& po
 }
 
 Result<QuantizedWeight> round_for_outputs(std::span<const float> w, const Shape& shape,
-                                          const RoundingFactor& factor,
-                                          WeightGranularity granularity, ThreadPool& pool) {
+                                          std::span<const RoundingFactor> factors,
+                                          WeightGranularity granularity, ThreadPool& pool,
+                                          std::int64_t group) {
   // Scales (and what NaN deserves) as without moments.
-  FOLD8_TRY(QuantizedWeight result, quantize_weight(w, shape, 0, granularity));
-  const std::size_t outputs = w.size() / factor.width(), tiles = (outputs + kTile - 1) / kTile;
+  FOLD8_TRY(QuantizedWeight result, group > 0 ? quantize_weight_groups(w, shape, group)
+                                              : quantize_weight(w, shape, 0, granularity));
+  const std::size_t block = group > 0 ? static_cast<std::size_t>(group) : factors[0].width();
+  const std::size_t width = factors[0].width(), per_group = w.size() / width / factors.size(),
+                    tiles = (per_group + kTile - 1) / kTile;
   const auto scales = result.params.scales();
   const std::size_t turns = (tiles + kTogether - 1) / kTogether;
-  pool.parallel_for(turns, 1, [&](std::size_t begin, std::size_t end, std::size_t) {
-    std::vector<Tile> together(std::min(kTogether, tiles), Tile(factor));
-    for (std::size_t turn = begin; turn < end; ++turn) {
-      const std::size_t first = turn * kTogether, count = std::min(kTogether, tiles - first);
-      for (std::size_t i = 0; i < count; ++i) {
-        const std::size_t output = (first + i) * kTile;
-        together[i].begin(w, output, std::min(kTile, outputs - output), scales,
-                          result.codes.data());
-      }
-      round_tiles(std::span(together).first(count), factor.width());
-    }
-  });
+  pool.parallel_for(
+      turns * factors.size(), 1, [&](std::size_t begin, std::size_t end, std::size_t) {
+        for (std::size_t i = begin; i < end; ++i) {
+          const std::size_t group = i / turns, first = i % turns * kTogether,
+                            count = std::min(kTogether, tiles - first);
+          std::vector<Tile> together(count, Tile(factors[group], block));
+          for (std::size_t t = 0; t < count; ++t) {
+            const std::size_t output = (first + t) * kTile;
+            together[t].begin(w, group * per_group + output, std::min(kTile, per_group - output),
+                              scales, result.codes.data());
+          }
+          round_tiles(together, width);
+        }
+      });
   return result;
 }
 

@@ -34,12 +34,14 @@ class RoundingFactor {
   std::vector<double> r_;
 };
 
-// w: [outputs, width]. Scales as quantize_weight(); for each output, j = width-1 .. 0 in the
-// factor's order:
+// w: [outputs, width..]; the outputs are divided evenly among the factors, one for each group.
+// Scales as quantize_weight(), or with `group` > 0, for a matrix, as quantize_weight_groups(); for
+// each output, j = width-1 .. 0 in its factor's order:
 //   t   = w_j + (sum_{i>j} R_ji e_i) / R_jj
 //   q_j = clamp(round_half_even(t / scale), -127, 127)       e_j = w_j - q_j scale
 Result<QuantizedWeight> round_for_outputs(std::span<const float> w, const Shape& shape,
-                                          const RoundingFactor& factor,
-                                          WeightGranularity granularity, ThreadPool& pool);
+                                          std::span<const RoundingFactor> factors,
+                                          WeightGranularity granularity, ThreadPool& pool,
+                                          std::int64_t group = 0);
 
 }  // namespace fold8::quant

@@ -1,6 +1,8 @@
 #include "quant/second_moments.h"
 
 #include <algorithm>
+#include <map>
+#include <string>
 
 #include "quant/run_samples.h"
 #include "runtime/exec/session.h"
@@ -75,92 +77,104 @@ class Products {
   std::map<std::pair<std::size_t, std::size_t>, std::unique_ptr<Product>> all_;
 };
 
-// Collects rows of one tensor until a block is full.
+// Collects rows of one layer until a block is full.
 class Collector {
  public:
-  Collector(std::size_t width, Products& products)
-      : products_(products),
-        block_(DType::f32,
-               Shape{static_cast<std::int64_t>(kBlock), static_cast<std::int64_t>(width)}) {
-    moments_.width = width;
-    moments_.xx.assign(width * width, 0.0f);
+  Collector(const LayerRows& layer, Products& products) : layer_(layer), products_(products) {
+    const Shape shape{static_cast<std::int64_t>(kBlock), static_cast<std::int64_t>(layer.width)};
+    for (std::size_t g = 0; g < layer.groups; ++g) {
+      blocks_.emplace_back(DType::f32, shape);
+      moments_.push_back({layer.width, 0, std::vector<float>(layer.width * layer.width)});
+    }
   }
 
   // At most `wanted` rows of t, evenly spaced.
   Status add(const TensorView& t, std::size_t wanted) {
-    const std::size_t width = moments_.width;
-    if (t.dtype != DType::f32 || t.layout != Layout::plain || t.shape.rank() < 1 ||
-        static_cast<std::size_t>(t.shape.extent(t.shape.rank() - 1)) != width)
-      return ok_status();
-    const auto values = t.as<const float>();
-    const std::size_t rows = values.size() / width, count = std::min(rows, wanted);
+    const auto reader = reader_of(layer_, t);
+    if (reader == nullptr) return ok_status();
+    const std::size_t rows = reader->count(), count = std::min(rows, wanted);
     for (std::size_t i = 0; i < count; ++i) {
-      const auto row = values.subspan(i * rows / count * width, width);
-      std::copy(row.begin(), row.end(),
-                block_.as<float>().begin() + static_cast<std::ptrdiff_t>(filled_ * width));
-      ++moments_.rows;
+      for (std::size_t g = 0; g < layer_.groups; ++g)
+        reader->copy(i * rows / count, g,
+                     blocks_[g].as<float>().subspan(filled_ * layer_.width, layer_.width));
       if (++filled_ == kBlock) FOLD8_CHECK_OK(flush());
     }
     return ok_status();
   }
 
-  Result<Moments> finish() {
+  Result<std::vector<Moments>> finish() {
     if (filled_ > 0) FOLD8_CHECK_OK(flush());
-    const std::size_t n = moments_.width;
-    for (std::size_t i = 0; i < n; ++i)
-      for (std::size_t j = 0; j < i; ++j) moments_.xx[i * n + j] = moments_.xx[j * n + i];
+    blocks_.clear();
+    const std::size_t n = layer_.width;
+    for (Moments& m : moments_)
+      for (std::size_t i = 0; i < n; ++i)
+        for (std::size_t j = 0; j < i; ++j) m.xx[i * n + j] = m.xx[j * n + i];
     return std::move(moments_);
   }
 
  private:
   Status flush() {
-    auto rows = block_.as<float>();
-    std::fill(rows.begin() + static_cast<std::ptrdiff_t>(filled_ * moments_.width), rows.end(),
-              0.0f);
-    // x^T x is symmetric: the upper triangle, a panel of rows after the other.
-    const std::size_t width = moments_.width;
-    for (std::size_t first = 0; first < width; first += kPanel) {
-      const std::size_t m = std::min(kPanel, width - first), n = width - first;
-      FOLD8_TRY(Product* const product, products_.of(m, n));
-      FOLD8_TRY(const std::span<const float> xx, product->run(block_.as<float>(), width, first));
-      for (std::size_t i = 0; i < m; ++i) {
-        float* row = moments_.xx.data() + (first + i) * width + first;
-        for (std::size_t j = 0; j < n; ++j) row[j] += xx[i * n + j];
-      }
+    for (std::size_t g = 0; g < layer_.groups; ++g) {
+      auto rows = blocks_[g].as<float>();
+      std::fill(rows.begin() + static_cast<std::ptrdiff_t>(filled_ * layer_.width), rows.end(),
+                0.0f);
+      FOLD8_CHECK_OK(add_products(rows, moments_[g].xx));
+      moments_[g].rows += filled_;
     }
     filled_ = 0;
     return ok_status();
   }
 
+  // x^T x is symmetric: the upper triangle, a panel of rows after the other.
+  Status add_products(std::span<const float> x, std::vector<float>& sums) {
+    const std::size_t width = layer_.width;
+    for (std::size_t first = 0; first < width; first += kPanel) {
+      const std::size_t m = std::min(kPanel, width - first), n = width - first;
+      FOLD8_TRY(Product* const product, products_.of(m, n));
+      FOLD8_TRY(const std::span<const float> xx, product->run(x, width, first));
+      for (std::size_t i = 0; i < m; ++i) {
+        float* row = sums.data() + (first + i) * width + first;
+        for (std::size_t j = 0; j < n; ++j) row[j] += xx[i * n + j];
+      }
+    }
+    return ok_status();
+  }
+
+  const LayerRows& layer_;
   Products& products_;
-  Tensor block_;
+  std::vector<Tensor> blocks_;  // one for each group
   std::size_t filled_ = 0;
-  Moments moments_;
+  std::vector<Moments> moments_;
 };
 
 class Gatherer {
  public:
   Gatherer(std::shared_ptr<const exec::Model> model, SampleSource& samples,
-           const MomentOptions& options)
+           std::span<const LayerRows> layers, const MomentOptions& options)
       : model_(std::move(model)),
         samples_(samples),
+        layers_(layers),
         options_(options),
         products_(options.threads) {}
 
-  Status gather(const std::map<std::string, std::size_t>& widths,
-                const std::function<Status(const std::string&, Moments)>& take) {
-    std::map<std::string, Collector> collectors;
-    for (const auto& [name, width] : widths) collectors.try_emplace(name, width, products_);
-    FOLD8_CHECK_OK(run(collectors));
-    for (auto& [name, collector] : collectors) {
-      FOLD8_TRY(Moments moments, collector.finish());
-      FOLD8_CHECK_OK(take(name, std::move(moments)));
+  Status gather(const std::vector<std::size_t>& some,
+                const std::function<Status(std::size_t, std::vector<Moments>)>& take) {
+    std::vector<std::unique_ptr<Collector>> collectors;
+    std::map<std::string, std::vector<Collector*>> of_tensor;
+    for (const std::size_t i : some) {
+      collectors.push_back(std::make_unique<Collector>(layers_[i], products_));
+      of_tensor[layers_[i].tensor].push_back(collectors.back().get());
+    }
+    FOLD8_CHECK_OK(run(of_tensor));
+    for (std::size_t k = 0; k < some.size(); ++k) {
+      FOLD8_TRY(std::vector<Moments> moments, collectors[k]->finish());
+      if (moments[0].rows > 0) FOLD8_CHECK_OK(take(some[k], std::move(moments)));
     }
     return ok_status();
   }
 
  private:
-  Status run(std::map<std::string, Collector>& collectors) {
+  Status run(std::map<std::string, std::vector<Collector*>>& of_tensor) {
     const graph::Graph& g = model_->graph();
     const std::size_t used = std::min(samples_.count(), options_.most_rows),
                       each = used == 0 ? 0 : (options_.most_rows + used - 1) / used;
@@ -168,15 +182,18 @@ class Gatherer {
     run.most_samples = used;
     run.threads = options_.threads;
     RunCallbacks callbacks;
-    callbacks.see = [&](graph::ValueId v, const TensorView& t) {
-      const auto it = collectors.find(g.value(v).name);
-      return it == collectors.end() ? ok_status() : it->second.add(t, each);
+    callbacks.see = [&](graph::ValueId v, const TensorView& t) -> Status {
+      const auto it = of_tensor.find(g.value(v).name);
+      if (it == of_tensor.end()) return ok_status();
+      for (Collector* c : it->second) FOLD8_CHECK_OK(c->add(t, each));
+      return ok_status();
     };
     return run_samples(model_, samples_, run, callbacks);
   }
 
   std::shared_ptr<const exec::Model> model_;
   SampleSource& samples_;
+  std::span<const LayerRows> layers_;
   const MomentOptions& options_;
   Products products_;
 };
@@ -184,21 +201,21 @@ class Gatherer {
 }  // namespace
 
 Status second_moments(std::shared_ptr<const exec::Model> model, SampleSource& samples,
-                      const std::map<std::string, std::size_t>& widths,
-                      const MomentOptions& options,
-                      const std::function<Status(const std::string&, Moments)>& take) {
-  Gatherer gatherer(std::move(model), samples, options);
-  std::map<std::string, std::size_t> some;
+                      std::span<const LayerRows> layers, const MomentOptions& options,
+                      const std::function<Status(std::size_t, std::vector<Moments>)>& take) {
+  Gatherer gatherer(std::move(model), samples, layers, options);
+  std::vector<std::size_t> some;
   std::size_t bytes = 0;
-  for (const auto& [name, width] : widths) {
+  for (std::size_t i = 0; i < layers.size(); ++i) {
+    const std::size_t width = layers[i].width;
     if (width == 0 || width > options.most_width) continue;
-    const std::size_t own = width * width * sizeof(float);
+    const std::size_t own = layers[i].groups * width * (width + kBlock) * sizeof(float);
     if (!some.empty() && bytes + own > options.most_bytes) {
       FOLD8_CHECK_OK(gatherer.gather(some, take));
       some.clear();
       bytes = 0;
     }
-    some.emplace(name, width);
+    some.push_back(i);
     bytes += own;
   }
   return some.empty() ? ok_status() : gatherer.gather(some, take);

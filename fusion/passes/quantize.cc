@@ -185,6 +185,9 @@ class Quantizer {
       if (const auto known = options_.rounded->find(g_.value(w).name);
           known != options_.rounded->end())
         return known->second;
+    if (options_.weight_group > 0 && axis == 0 && g_.type(w).shape.rank() == 2)
+      return quant::quantize_weight_groups(g_.constant<float>(w), g_.type(w).shape,
+                                           options_.weight_group);
     return quant::quantize_weight(g_.constant<float>(w), g_.type(w).shape, axis, options_.weights,
                                   groups);
   }

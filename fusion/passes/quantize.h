@@ -32,7 +32,7 @@ enum class Streams : std::uint8_t {
   u8,
   f32,
 };
-inline constexpr double kStreamBudgetDb = 1.0;
+inline constexpr double kStreamBudgetDb = 1.5;
 
 // Products of two activations inside Attention.
 enum class AttentionProducts : std::uint8_t {
@@ -49,6 +49,9 @@ struct QuantizeOptions {
   Streams streams = Streams::automatic;  // quantize() takes automatic for u8; convert() chooses
   AttentionProducts attention = AttentionProducts::automatic;  // quantize() takes it for int8
   quant::WeightGranularity weights = quant::WeightGranularity::per_channel;
+  // > 0: matrices have a scale for every so many inputs of an output instead; convolutions and
+  // batches of matrices keep `weights`.
+  std::int64_t weight_group = 0;
   std::vector<std::string> keep_float;  // globs over node names and output names
   std::map<std::string, std::string>
       also_float;  // name of the layer's output -> why it stays float

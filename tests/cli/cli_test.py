@@ -22,6 +22,7 @@ from fold8_command import DATA, Checks, Fold8, enter_venv  # noqa: E402
 USAGE, BAD, UNSUPPORTED, IO = 2, 3, 4, 5
 CNN = DATA / 'digits_cnn.onnx'
 COMMANDS = ('convert', 'calibrate', 'merge', 'fold', 'run', 'report', 'bench', 'inspect', 'check')
+LN = DATA / 'digits_ln.onnx'
 QUICK = ('--calib', DATA / 'digits_calib.npz', '--stacked', '--max-samples', 4)
 
 
@@ -86,12 +87,15 @@ def usage(t):
     t.checks.expect(status == 0 and all(w in text for w in ('fold8 ', 'targets: ', 'reference', 'libraries: ')), '--version')
     t.refuses('unknown command', ['no-such-command'], USAGE)
     t.refuses('no command', [], USAGE, ['convert'])
-    for option, value in (('--method', 'magic'), ('--activations', 'magic'), ('--streams', 'magic'), ('--weights', 'magic'), ('--percentile', '7'), ('--percentile', 'nan'), ('--mean', 'inf')):
+    for option, value in (('--method', 'magic'), ('--activations', 'magic'), ('--streams', 'magic'), ('--weights', 'magic'), ('--weights', 'group:'), ('--weights', 'group:0'), ('--weights', 'group:8x'),
+                          ('--weights', 'group:-64'), ('--percentile', '7'), ('--percentile', 'nan'), ('--mean', 'inf')):
         t.refuses(f'{option} {value}', t.convert(CNN, *QUICK, option, value), USAGE, [option])
+    t.refuses('scales per group of a token', t.convert(LN, *QUICK, '--activations', 'dynamic:group'), USAGE, ['one scale for each token', '--weights group:N'])
     t.refuses('bench --shape of nothing', ['bench', CNN, '--shape', 'image=axb'], USAGE, ['shape'])
     t.refuses('unknown target', ['run', CNN, '--input', DATA / 'digits_eval.npz'], USAGE, ['FOLD8_TARGET', 'sse9', 'avx2', 'reference'], target='sse9')
     t.refuses('neither data nor --float', t.convert(CNN), USAGE, ['--calib', '--float'])
     prefer_speed(t)
+    groups(t)
     t.refuses('unknown engine', ['run', CNN, '--input', t.npz('one.npz', **one_image()), '--engine', 'magic'], USAGE, ['engine'])
 
 
@@ -122,6 +126,21 @@ def prefer_speed(t):
     t.checks.expect('INT8 would be slower on avx2: about' in text, 'inspect --why repeats it')
     status, text = t.fold8.start(*t.convert(CNN, *QUICK, *speed), target='avx2')
     t.checks.expect(status == 0 and 'chosen for speed on avx2' in text and '--target' in text, f'--prefer speed without --target says which was taken: {status}')
+
+
+def groups(t):
+    """--weights group:N through the pipeline: more scales, all layers INT8, fit to run and to report."""
+    sizes = {}
+    for scales in ('channel', 'group:32'):
+        out = t.work / f'{scales[:5]}.f8'
+        for activations in ('auto', 'static', 'float'):
+            facts = t.fold8.facts(t.work / 'groups.json', 'convert', LN, '-o', out, *QUICK, '--weights', scales, '--activations', activations)
+            t.checks.expect(facts['int8_mac_share'] == (activations != 'float'), f'--weights {scales} --activations {activations}: all INT8')
+            sizes[scales, activations] = out.stat().st_size
+        report = t.fold8.facts(t.work / 'groups.json', 'report', LN, out, '--data', DATA / 'digits_eval.npz', '--stacked', '--max-samples', 2)
+        t.checks.expect(len(report['layers']) > 0, f'--weights {scales}: reported')
+    for activations in ('auto', 'static', 'float'):
+        t.checks.expect(sizes['group:32', activations] > sizes['channel', activations], f'groups have more scales ({activations})')
 
 
 def one_image(n=1):

@@ -223,6 +223,56 @@ TEST(Quantize, PerTensorWeightsShareOneScale) {
     EXPECT_EQ(s, q.graph.type(node_named(q.graph, "y").inputs[1]).quant->scales()[0]);
 }
 
+TEST(Quantize, MatricesGetAScaleForEveryGroupOfInputs) {
+  QuantizeOptions options;
+  options.weight_group = 4;
+  const Quantized q = quantized(
+      "x: f32[1,10,3,3]\nc = conv(x, random:f32[10,10,1,1]) kernel=[1,1] strides=[1,1] "
+      "pads=[0,0,0,0] dilations=[1,1]\nt = transpose(c) perm=[0,2,3,1]\ny = linear(t, "
+      "random:f32[5,10])\nb = linear(x, random:f32[1,10,2,3])\nreturn y, b",
+      options);
+  const auto& matrix = *q.graph.type(node_named(q.graph, "y").inputs[1]).quant;
+  EXPECT_EQ(matrix.granularity(), Granularity::per_group);
+  EXPECT_EQ(matrix.group(), 4);
+  EXPECT_EQ(matrix.scales().size(), 5u * 3);
+  for (const char* other : {"c", "b"})
+    EXPECT_EQ(q.graph.type(node_named(q.graph, other).inputs[1]).quant->granularity(),
+              Granularity::per_channel);
+}
+
+// Inputs of very different size, whose weights make up for it: one scale for both halves leaves the
+// small weights no codes. Through the whole pipeline: packed, written, run.
+TEST(Quantize, GroupsErrLessWhereInputsDiffer) {
+  const graph::Graph g = parsed(
+      "x: f32[8,128]\nw = binary(random:f32[32,2,64], f32[1,2,1]{1,0.003}) kind=mul\n"
+      "m = reshape(w, s64{32,128})\ny = linear(x, m)\nreturn y");
+  auto samples = normal_samples(g, 8);
+  for (auto& sample : samples.all())
+    for (std::size_t i = 0; i < 8 * 128; ++i)
+      if (i % 128 < 64) sample[0].as<float>()[i] *= 0.003f;
+  for (const Activations activations :
+       {Activations::static_, Activations::dynamic, Activations::float_}) {
+    const auto sqnr = [&](std::int64_t group) {
+      ConvertOptions o;
+      o.search = false;
+      o.smooth.off = true;
+      o.quantize.activations = activations;
+      o.quantize.weight_group = group;
+      const auto c = convert(g, &samples, o);
+      if (!c.ok()) {
+        ADD_FAILURE() << c.error().message;
+        return 0.0;
+      }
+      EXPECT_EQ(c->summary.int8_mac_share, activations == Activations::float_ ? 0.0 : 1.0);
+      EXPECT_TRUE(format::to_bytes(c->graph).ok());
+      return c->summary.outputs[0].error.sqnr_db.value_or(0);
+    };
+    // Half of the result rests on the small weights (3 dB), or on the small inputs.
+    EXPECT_GT(sqnr(64), sqnr(0) + (activations == Activations::float_ ? 20 : 1))
+        << static_cast<int>(activations);
+  }
+}
+
 TEST(Quantize, ConstantAndUnfilledTensorsAreWarnedAbout) {
   for (const std::int64_t rows : {2, 0}) {
     graph::Graph g = parsed("x: f32[n,4]\ny = linear(x, random:f32[5,4])\nreturn y");

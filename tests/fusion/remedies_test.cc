@@ -20,10 +20,10 @@ TEST(MeanResults, AreOfWhatActivationsRead) {
       "return y");
   MemorySamples samples({{testing_support::tensor_of({2, 2}, {1, 2, 3, 4})},
                          {testing_support::tensor_of({2, 2}, {5, 6, 7, 8})}});
-  const auto means = mean_results(g, samples, 64, 1);
+  const auto means = mean_results(g, layers_to_average(g), samples, 64, 1);
   ASSERT_TRUE(means.ok()) << means.error().message;
-  ASSERT_EQ(means->count("y"), 1u);
-  EXPECT_EQ(means->at("y"), (std::vector<double>{4, -90}));
+  ASSERT_EQ(means->layers.count("y"), 1u);
+  EXPECT_EQ(means->layers.at("y"), (std::vector<double>{4, -90}));
 }
 
 TEST(MeanResults, ChannelsOfAConvolutionAreItsSecondAxis) {
@@ -31,9 +31,32 @@ TEST(MeanResults, ChannelsOfAConvolutionAreItsSecondAxis) {
       "x: f32[1,1,2,2]\ny = conv(x, f32[2,1,1,1]{1,-3}) kernel=[1,1] strides=[1,1] "
       "pads=[0,0,0,0] dilations=[1,1]\nreturn y");
   MemorySamples samples({{testing_support::tensor_of({1, 1, 2, 2}, {1, 2, 3, 6})}});
-  const auto means = mean_results(g, samples, 64, 1);
+  const auto means = mean_results(g, layers_to_average(g), samples, 64, 1);
   ASSERT_TRUE(means.ok()) << means.error().message;
-  EXPECT_EQ(means->at("y"), (std::vector<double>{3, -9}));
+  EXPECT_EQ(means->layers.at("y"), (std::vector<double>{3, -9}));
+}
+
+// Weights that are off shift a layer's results, and the next layer's through its input: each is
+// corrected for its own part, borders included.
+TEST(BiasCorrection, IsOfWhatALayerItselfShifts) {
+  const auto text = [](const std::string& w) {
+    return "x: f32[1,1,2,2]\na = conv(x, f32[1,1,3,3]{" + w +
+           "}) kernel=[3,3] strides=[1,1] pads=[1,1,1,1] dilations=[1,1]\nb = conv(a, "
+           "f32[2,1,1,1]{2,-3}, f32[2]{1,1}) kernel=[1,1] strides=[1,1] pads=[0,0,0,0] "
+           "dilations=[1,1]\nreturn b";
+  };
+  const graph::Graph g = parsed(text("0,0,0,0,1,0,0,0,0")),
+                     off = parsed(text("0,0,0,0,1,0.5,0,0,0"));  // adds half of the right neighbour
+  MemorySamples samples({{testing_support::tensor_of({1, 1, 2, 2}, {1, 2, 3, 6})}});
+  const auto layers = layers_to_average(g);
+  const auto wanted = mean_results(g, layers, samples, 64, 1),
+             got = mean_results(off, layers, samples, 64, 1);
+  ASSERT_TRUE(wanted.ok() && got.ok());
+  const ChannelMeans c = bias_corrections(g, layers, *wanted, *got);
+  ASSERT_EQ(c.size(), 2u);
+  EXPECT_NEAR(c.at("a")[0], -(2 + 6) * 0.5 / 4, 1e-6);
+  EXPECT_NEAR(c.at("b")[0], 0, 1e-6);
+  EXPECT_NEAR(c.at("b")[1], 0, 1e-6);
 }
 
 TEST(BiasCorrection, IsAddedToTheBiasOrBecomesOne) {

@@ -64,5 +64,25 @@ TEST(QuantizeWeight, RefusesNaN) {
   EXPECT_NE(q.error().message.find("element 1 is NaN"), std::string::npos);
 }
 
+TEST(QuantizeWeightGroups, EveryGroupOfInputsHasItsScale) {
+  const std::vector<float> w = {127, -1, 254, 2, 4, 0.5f, 0, 0, -127, 1};
+  const auto q = quantize_weight_groups(w, Shape{2, 5}, 2);
+  ASSERT_TRUE(q.ok()) << q.error().message;
+  EXPECT_EQ(q->params.granularity(), Granularity::per_group);
+  EXPECT_EQ(q->params.group(), 2);
+  const auto scales = q->params.scales();
+  EXPECT_EQ(std::vector<float>(scales.begin(), scales.end()),
+            (std::vector<float>{1, 2, static_cast<float>(4 / 127.0), static_cast<float>(0.5 / 127),
+                                1, static_cast<float>(1 / 127.0)}));
+  EXPECT_EQ(q->codes, (std::vector<std::int8_t>{127, -1, 127, 1, 127, 127, 0, 0, -127, 127}));
+}
+
+TEST(QuantizeWeightGroups, RefusesWhatIsNoMatrixOfNumbers) {
+  const std::vector<float> w = {1, 2, NAN, 4};
+  EXPECT_FALSE(quantize_weight_groups(w, Shape{2, 2}, 2).ok());
+  EXPECT_FALSE(quantize_weight_groups(std::vector<float>{1, 2}, Shape{2}, 2).ok());
+  EXPECT_FALSE(quantize_weight_groups(std::vector<float>{1, 2}, Shape{1, 2}, 0).ok());
+}
+
 }  // namespace
 }  // namespace fold8::quant

@@ -66,7 +66,7 @@ struct RoundWeights : ::testing::Test {
     ThreadPool pool(threads);
     auto factor = RoundingFactor::of(moments, pool);
     EXPECT_TRUE(factor.ok());
-    auto q = round_for_outputs(w, shape, *factor, WeightGranularity::per_channel, pool);
+    auto q = round_for_outputs(w, shape, {&*factor, 1}, WeightGranularity::per_channel, pool);
     EXPECT_TRUE(q.ok());
     return std::move(*q);
   }
@@ -77,6 +77,31 @@ TEST_F(RoundWeights, OutputsErrLessThanWithEachWeightsNearestCode) {
   const QuantizedWeight q = rounded(1, moments_of(x));
   EXPECT_EQ(q.params, nearest->params);
   EXPECT_LT(output_error(x, w, q) * 4, output_error(x, w, *nearest));
+}
+
+TEST_F(RoundWeights, GroupsOfInputsKeepTheirScales) {
+  ThreadPool pool(1);
+  const auto factor = RoundingFactor::of(moments_of(x), pool);
+  ASSERT_TRUE(factor.ok());
+  const auto q =
+      round_for_outputs(w, shape, {&*factor, 1}, WeightGranularity::per_channel, pool, 32);
+  ASSERT_TRUE(q.ok()) << q.error().message;
+  const auto nearest = quantize_weight_groups(w, shape, 32);
+  EXPECT_EQ(q->params, nearest->params);
+  const auto error = [&](const QuantizedWeight& quantized) {  // as one scale a weight
+    double sum = 0;
+    for (std::size_t r = 0; r < x.size(); r += kWidth)
+      for (std::size_t n = 0; n < kOutputs; ++n) {
+        double e = 0;
+        for (std::size_t j = 0; j < kWidth; ++j)
+          e += double{x[r + j]} *
+               (double{w[n * kWidth + j]} - quantized.codes[n * kWidth + j] *
+                                                double{quantized.params.scales()[n * 4 + j / 32]});
+        sum += e * e;
+      }
+    return sum;
+  };
+  EXPECT_LT(error(*q) * 4, error(*nearest));
 }
 
 TEST_F(RoundWeights, TheSameCodesForAnyNumberOfThreads) {
@@ -153,17 +178,18 @@ TEST(SecondMoments, AreSumsOverAllRowsOfAllSamples) {
   for (const std::size_t bytes : {std::size_t{1}, std::size_t{1} << 20}) {
     MomentOptions options;
     options.most_bytes = bytes;
-    std::map<std::string, Moments> got;
-    const Status s = second_moments(model_of(g), samples, {{"x", 12}, {"y", 12}}, options,
-                                    [&](const std::string& name, Moments m) {
-                                      got.emplace(name, std::move(m));
+    const std::vector<LayerRows> layers = {rows_of_linear("x", 12), rows_of_linear("y", 12)};
+    std::map<std::size_t, Moments> got;
+    const Status s = second_moments(model_of(g), samples, layers, options,
+                                    [&](std::size_t layer, std::vector<Moments> m) {
+                                      got.emplace(layer, std::move(m[0]));
                                       return ok_status();
                                     });
     ASSERT_TRUE(s.ok()) << s.error().message;
     ASSERT_EQ(got.size(), 2u);
-    for (const auto& [name, m] : got) {
+    for (const auto& [layer, m] : got) {
       EXPECT_EQ(m.rows, 750u);
-      for (std::size_t i = 0; i < 144; ++i) EXPECT_NEAR(m.xx[i], wanted[i], 1e-3) << name;
+      for (std::size_t i = 0; i < 144; ++i) EXPECT_NEAR(m.xx[i], wanted[i], 1e-3) << layer;
     }
   }
 }
@@ -179,11 +205,12 @@ TEST(SecondMoments, TakeSoManyRowsEvenlySpread) {
   MomentOptions options;
   options.most_rows = 40;
   std::uint64_t rows = 0;
-  const Status s =
-      second_moments(model_of(g), samples, {{"y", 2}}, options, [&](const std::string&, Moments m) {
-        rows = m.rows;
-        return ok_status();
-      });
+  const LayerRows layer = rows_of_linear("y", 2);
+  const Status s = second_moments(model_of(g), samples, {&layer, 1}, options,
+                                  [&](std::size_t, std::vector<Moments> m) {
+                                    rows = m[0].rows;
+                                    return ok_status();
+                                  });
   ASSERT_TRUE(s.ok());
   EXPECT_EQ(rows, 40u);
 }

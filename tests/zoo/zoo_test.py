@@ -39,7 +39,7 @@ class Network:
 NETWORKS = {
     "pplcnet_orient": Network(("pplcnet_orient", "texts"), min_sqnr_db=30, folds_all=True),
     "mobilenetv3_cls": Network(("mobilenetv3_cls", "texts"), min_sqnr_db=21, folds_all=True),
-    "ocr_rec_v6": Network(("ocr_rec_v6", "texts"), min_sqnr_db=14.5),
+    "ocr_rec_v6": Network(("ocr_rec_v6", "texts"), min_sqnr_db=23),
     "minilm_l3": Network(("minilm_l3", "tokenizer", "texts"), min_cosine=0.995, smooths=True),
 }
 

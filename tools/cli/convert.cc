@@ -12,6 +12,7 @@
 #include "tools/cli/reestimated.h"
 #include "tools/cli/smoothing.h"
 #include "tools/cli/statistics_file.h"
+#include "tools/cli/weight_scales.h"
 #include "tools/data/preprocess.h"
 #include "tools/onnx/onnx.h"
 
@@ -53,9 +54,11 @@ Result<fusion::ConvertOptions> options_of(const Args& args, Progress& progress) 
     o.quantize.activations = fusion::Activations::dynamic;
   else if (args.activations == "float")
     o.quantize.activations = fusion::Activations::float_;
-  else if (args.activations != "auto")
+  else if (args.activations != "auto") {
+    FOLD8_CHECK_OK(no_group_activations(args.activations));
     return invalid_argument("--activations " + args.activations +
                             ": expected auto, static, dynamic or float");
+  }
   if (args.streams == "u8")
     o.quantize.streams = fusion::Streams::u8;
   else if (args.streams == "f32")
@@ -70,8 +73,9 @@ Result<fusion::ConvertOptions> options_of(const Args& args, Progress& progress) 
     return invalid_argument("--attention " + args.attention + ": expected auto, int8 or f32");
   if (args.weights == "tensor")
     o.quantize.weights = quant::WeightGranularity::per_tensor;
-  else if (args.weights != "channel")
-    return invalid_argument("--weights " + args.weights + ": expected channel or tensor");
+  else if (args.weights != "channel") {
+    FOLD8_TRY(o.quantize.weight_group, weight_group_of(args.weights));
+  }
   if (args.reestimate_bn && !args.stats.empty())
     return invalid_argument(
         "--reestimate-bn changes the network, so --stats of the network as it was do not fit it");
@@ -222,13 +226,15 @@ Command add_convert(CLI::App& app) {
   app.add_option(
          "--streams", args->streams,
          "Skip connections and gated feature maps between INT8 layers: u8, f32, or auto: u8 "
-         "unless it costs more than 1 dB on the samples")
+         "unless it costs more than 1.5 dB on the samples")
       ->capture_default_str();
   app.add_option("--attention", args->attention,
                  "Products of queries and keys, weights and values: int8 (rounded per token on the "
                  "way), f32, or auto: int8 unless it costs more than 1.5 dB on the samples")
       ->capture_default_str();
-  app.add_option("--weights", args->weights, "Scales of the weights: channel or tensor")
+  app.add_option("--weights", args->weights,
+                 "Scales of the weights: channel, tensor, or group:N: one for every N inputs of an "
+                 "output of a matrix layer")
       ->capture_default_str();
   app.add_option("--keep-float", args->keep_float,
                  "Layers and tables (glob over node, output and table names) that stay float");

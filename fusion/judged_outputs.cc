@@ -1,0 +1,55 @@
+#include "fusion/judged_outputs.h"
+
+#include <optional>
+
+namespace fold8::fusion {
+namespace {
+
+using graph::Graph;
+using graph::ValueId;
+
+bool is_plain_f32(const Graph& g, ValueId v) {
+  const TensorType& t = g.type(v);
+  return t.dtype == DType::f32 && !t.quant && t.layout == Layout::plain && !g.is_constant(v);
+}
+
+std::optional<ValueId> value_named(const Graph& g, const std::string& name) {
+  for (ValueId v = 0; v < g.value_count(); ++v)
+    if (g.value(v).name == name) return v;
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<std::string> judged_outputs(const Graph& g) {
+  const auto producers = g.producers();
+  std::vector<std::string> names;
+  bool any = false;
+  for (const ValueId y : g.outputs) {
+    names.push_back(g.value(y).name);
+    const graph::NodeId p = producers[static_cast<std::size_t>(y)];
+    if (p == graph::kNoNode || !std::holds_alternative<graph::Softmax>(g.node(p).op)) continue;
+    const ValueId x = g.node(p).inputs[0];
+    if (!is_plain_f32(g, x) || !g.value(x).rescale.empty()) continue;
+    names.back() = g.value(x).name;
+    any = true;
+  }
+  return any ? names : std::vector<std::string>();
+}
+
+bool judge_by(Graph& g, const std::vector<std::string>& names) {
+  std::vector<ValueId> outputs;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (g.value(g.outputs[i]).name == names[i]) {
+      outputs.push_back(g.outputs[i]);
+      continue;
+    }
+    const auto v = value_named(g, names[i]);
+    if (!v || !is_plain_f32(g, *v)) return false;
+    outputs.push_back(*v);
+  }
+  g.outputs = std::move(outputs);
+  return true;
+}
+
+}  // namespace fold8::fusion
