@@ -85,11 +85,9 @@ Result<QuantizedWeight> quantize_weight_groups(std::span<const float> w, const S
   std::vector<std::int8_t> codes(w.size());
   for (std::size_t row = 0; row < w.size(); row += width)
     for (std::size_t begin = 0; begin < width; begin += block) {
-      const std::size_t end = std::min(width, begin + block);
-      float largest = 0;
-      for (std::size_t i = begin; i < end; ++i) largest = std::max(largest, std::abs(w[row + i]));
-      scales.push_back(scale_of(largest));
-      for (std::size_t i = begin; i < end; ++i) codes[row + i] = code_of(w[row + i], scales.back());
+      const auto run = w.subspan(row + begin, std::min(width - begin, block));
+      scales.push_back(scale_of(largest_of(run)));
+      codes_of(run, scales.back(), codes.data() + row + begin);
     }
   FOLD8_TRY(QuantParams params, QuantParams::per_group(1, group, std::move(scales)));
   return QuantizedWeight{std::move(codes), std::move(params)};
