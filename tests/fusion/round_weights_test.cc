@@ -48,7 +48,9 @@ double sqnr_with(const graph::Graph& g, const RoundedWeights& weights,
       values.push_back(it->second.codes[i] * double{scales[i / each]});
     changed.node(n).inputs[1] = add_floats(changed, "rounded", changed.type(w).shape, values);
   }
-  const auto s = score(model_of(g), model_of(changed), samples, 8, 1);
+  FloatOutputs kept;
+  const auto s =
+      score([&] { return exec::Model::from_graph(g); }, model_of(changed), samples, 8, 1, kept);
   EXPECT_TRUE(s.ok());
   return s.ok() ? s->worst_sqnr_db.value_or(0) : 0;
 }
