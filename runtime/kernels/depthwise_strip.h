@@ -76,24 +76,26 @@ template <int N>
 struct StripOutputs {
   static constexpr int kPixels = N;
   std::size_t input_step, output_step;
-  std::size_t input(int i) const { return static_cast<std::size_t>(i) * input_step; }
-  std::size_t step(int) const { return output_step; }
-  std::size_t count() const { return N; }
+  [[gnu::always_inline]] std::size_t input(int i) const {
+    return static_cast<std::size_t>(i) * input_step;
+  }
+  [[gnu::always_inline]] std::size_t step(int) const { return output_step; }
+  [[gnu::always_inline]] std::size_t count() const { return N; }
 };
 // Of which only some may exist: the others repeat the last one.
 class StripSomeOutputs {
  public:
   static constexpr int kPixels = kStripPixels;
-  StripSomeOutputs(std::size_t input_step, std::size_t output_step) {
+  [[gnu::always_inline]] StripSomeOutputs(std::size_t input_step, std::size_t output_step) {
     for (std::size_t i = 0; i < kPixels; ++i) input_[i] = i * input_step, step_[i] = output_step;
   }
-  void end_after(std::size_t count) {
+  [[gnu::always_inline]] void end_after(std::size_t count) {
     count_ = count;
     for (std::size_t i = count; i < kPixels; ++i) input_[i] = input_[count - 1], step_[i - 1] = 0;
   }
-  std::size_t input(int i) const { return input_[i]; }
-  std::size_t step(int i) const { return step_[i]; }
-  std::size_t count() const { return count_; }
+  [[gnu::always_inline]] std::size_t input(int i) const { return input_[i]; }
+  [[gnu::always_inline]] std::size_t step(int i) const { return step_[i]; }
+  [[gnu::always_inline]] std::size_t count() const { return count_; }
 
  private:
   std::size_t input_[kPixels], step_[kPixels], count_ = kPixels;
