@@ -1,9 +1,13 @@
 #include "fusion/convert.h"
 
+#include <algorithm>
+#include <set>
+
 #include "fusion/attempts.h"
 #include "fusion/batch_norms.h"
 #include "fusion/front.h"
 #include "fusion/model_facts.h"
+#include "fusion/passes/float_pairs.h"
 #include "fusion/pipeline.h"
 #include "fusion/stage_log.h"
 #include "fusion/statistics.h"
@@ -22,6 +26,9 @@ class Converter {
   }
 
   Result<Converted> run(Graph g) {
+    if (!options_.float_only) named_pairs_ = drop_pairs(g, options_.quantize.keep_float);
+    if (!named_pairs_.empty()) FOLD8_CHECK_OK(g.compact());
+    remember_file_scales(g);
     FOLD8_CHECK_OK(run_front(g, samples_, options_, log_, summary_));
     if (options_.float_only) return float_model(std::move(g));
     if (options_.cost_table != nullptr) summary_.speed_target = options_.cost_table->target();
@@ -47,10 +54,18 @@ class Converter {
     summary_.quantized_layers = std::move(a.outcome.quantized);
     summary_.quantized_tables = std::move(a.outcome.tables);
     summary_.float_layers = std::move(a.outcome.kept_float);
-    for (std::string& w : a.outcome.warnings) summary_.warnings.push_back(std::move(w));
+    for (std::string& w : a.outcome.warnings)
+      if (!blames_a_named_pair(w)) summary_.warnings.push_back(std::move(w));
     remember(a.declined, summary_.declined);
     summary_.outputs = std::move(a.score.outputs);
     summary_.batch_norms_left = a.batch_norms_left;  // those on an input have become its quantizer
+  }
+
+  // quantize() knows no pairs: to it, such a glob names nothing.
+  bool blames_a_named_pair(const std::string& warning) const {
+    return std::any_of(named_pairs_.begin(), named_pairs_.end(), [&](const std::string& glob) {
+      return warning.rfind(unmatched_glob(glob), 0) == 0;
+    });
   }
 
   Result<Converted> finish(Graph g) {
@@ -64,6 +79,7 @@ class Converter {
 
   quant::SampleSource* samples_;
   const ConvertOptions& options_;
+  std::set<std::string> named_pairs_;  // globs of --keep-float that named Q/DQ pairs of the file
   ConvertSummary summary_;
   StageLog log_;
   TypicalInput typical_;

@@ -91,7 +91,10 @@ class Prober {
     for (ValueId v = 0; v < a_.graph().value_count(); ++v)
       if (known_.count(a_.graph().value(v).name) != 0) by_name_[a_.graph().value(v).name] = v;
     base_.resize(pairs_.size());
-    for (NodeId n : layers_of(*other, known_)) add_layer(n);
+    for (NodeId n : layers_of(*other, known_))
+      if (options_.only.empty() ||
+          options_.only.count(b_.graph().value(b_.graph().node(n).outputs[0]).name) != 0)
+        add_layer(n);
     const std::size_t count = options_.most_samples == 0
                                   ? samples.count()
                                   : std::min(options_.most_samples, samples.count());

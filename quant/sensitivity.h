@@ -12,6 +12,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,7 @@ struct LayerSensitivity {
 struct SensitivityOptions {
   bool alone = true, gain = true;
   std::size_t most_samples = 0;  // the first ones; 0: all
+  std::set<std::string> only;    // layers, by name; empty: all
   int threads = 1;
   // Layers of samples: total is samples x layers.
   std::function<void(std::size_t done, std::size_t total)> progress;

@@ -134,6 +134,7 @@ class Cutter {
       to.add_node(graph::Quantize{}, n.name, {inner}, {q});
       return q;
     }
+    if (writes_beside(n, v)) return from_beside(n, v);
     // The scale of a per-token tensor its producer writes together with the codes.
     if (n.outputs.size() == 3 && n.outputs[2] == v && known_(from_.value(n.outputs[0]).name)) {
       FOLD8_TRY(const ValueId ignored, operand(n.outputs[0]));
@@ -141,6 +142,24 @@ class Cutter {
       return copies_[v];
     }
     return invalid_model("operand '" + value.name + "' has no float counterpart");
+  }
+
+  // A norm that writes codes beside its f32 result (outputs y, sum, scale, codes), known by that.
+  bool writes_beside(const Node& n, ValueId v) const {
+    return std::holds_alternative<graph::Norm>(n.op) && n.outputs.size() == 4 &&
+           n.outputs[3] != kNoValue && (v == n.outputs[3] || v == n.outputs[2]) &&
+           known_(from_.value(n.outputs[0]).name);
+  }
+
+  Result<ValueId> from_beside(const Node& n, ValueId wanted) {
+    const ValueId x = reference_input(n.outputs[0]), q = result(n.outputs[3]);
+    if (n.outputs[2] == kNoValue) {
+      to.add_node(graph::Quantize{}, n.name, {x}, {q});
+    } else {
+      const ValueId scale = result(n.outputs[2]);
+      to.add_node(graph::DynamicQuantize{}, n.name, {x}, {q, scale});
+    }
+    return copies_[wanted];
   }
 
   Result<ValueId> through(const Node& n, ValueId wanted) {

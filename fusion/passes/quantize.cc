@@ -7,6 +7,7 @@
 #include <optional>
 #include <tuple>
 
+#include "fusion/passes/float_pairs.h"
 #include "fusion/passes/glob.h"
 #include "fusion/passes/quantize_tables.h"
 #include "fusion/passes/shifted_codes.h"
@@ -48,8 +49,8 @@ class Quantizer {
     FOLD8_TRY(outcome_.tables, quantize_tables(g_, options_, matched_));
     for (const std::string& glob : options_.keep_float)
       if (matched_.count(glob) == 0)
-        outcome_.warnings.push_back("--keep-float '" + glob +
-                                    "' matches no layer; `fold8 inspect --why` lists the names");
+        outcome_.warnings.push_back(unmatched_glob(glob) +
+                                    "; `fold8 inspect --why` lists the names");
     return std::move(outcome_);
   }
 
@@ -205,7 +206,7 @@ class Quantizer {
       const bool moves = only_moves_values(n), joins = only_joins(n);  // n moves as nodes are added
       for (const std::size_t o : u8_operands(g_, n)) {
         const ValueId x = g_.node(order[i]).inputs[o];
-        if (!observed(x) && !moves) continue;
+        if ((!observed(x) && !moves) || stays_float(x)) continue;
         if (joins && static_twins_.count(x) == 0) continue;
         if (moves) share_params(x, g_.node(order[i]).outputs[0]);
         const ValueId carried = layer ? static_twin(x) : dequantized(static_twin(x));
@@ -213,6 +214,15 @@ class Quantizer {
         ++outcome_.u8_streams;
       }
     }
+  }
+
+  bool stays_float(ValueId x) {
+    for (const std::string& glob : options_.keep_float)
+      if (glob_matches(glob, g_.value(x).name)) {
+        matched_.insert(glob);
+        return true;
+      }
+    return false;
   }
 
   // x moves into y: their codes are the same, unless a layer has rounded x for itself already.

@@ -15,6 +15,7 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -171,7 +172,7 @@ class Runner:
         elif what == 'memory_flat':
             self.check_memory(folder, meta, work)
         elif what.startswith('blames '):
-            self.check_blame(what.split()[1], folder, model, work)
+            self.check_blame(what.split()[1], folder, meta, model, work)
         else:
             raise Failure(f'unknown check {what!r}')
 
@@ -200,14 +201,32 @@ class Runner:
                  for data in (few, folder / 'calib')]
         require(sizes[1] - sizes[0] <= 16 << 20, f'{(sizes[1] - sizes[0]) >> 20} MiB more with all samples than with four')
 
-    def check_blame(self, node, folder, model, work):
+    def check_blame(self, node, folder, meta, model, work):
         status, text, _ = self.command('convert', folder / 'model.onnx', '-o', work / 'ref.f8', '--float')
         require(status == 0, text[-200:])
         status, text, _ = self.command('report', work / 'ref.f8', model, '--data', folder / 'inputs.npz', '--json', work / 'report.json')
         require(status == 0, f'report ended with {status}: {text.strip()[-200:]}')
-        layers = json.loads((work / 'report.json').read_text())['layers']
+        report = json.loads((work / 'report.json').read_text())
+        layers = report['layers']
         ranked = sorted((l for l in layers if l['own']['sqnr_db'] is not None), key=lambda l: l['own']['sqnr_db'])
         require(ranked and node in (ranked[0]['node'], ranked[0]['name']), f'blames {ranked[0]["node"] if ranked else None}, not {node}')
+        self.check_advice(node, report, folder, meta, work)
+
+    def check_advice(self, node, report, folder, meta, work):
+        """The report's first advice is about this node, and its first fix wins 20 dB, pasted behind the same convert."""
+        advice = report['what_to_do']
+        require(advice, 'the report advises nothing')
+        blamed = next((l for l in report['layers'] if l['name'] == advice[0]['layer']), {})
+        require(node in (advice[0]['layer'], blamed.get('node')), f'advises about {advice[0]["layer"]}, not {node}')
+        require(advice[0]['fixes'], f'no fix for {node}')
+        flag, out = advice[0]['fixes'][0]['flag'], work / 'fixed.f8'
+        status, text, _ = self.convert(folder, meta, out, *shlex.split(flag))
+        require(status == 0, f'convert {flag} ended with {status}: {text.strip()[-200:]}')
+        status, text, _ = self.command('report', work / 'ref.f8', out, '--data', folder / 'inputs.npz', '--json', work / 'fixed.json')
+        require(status == 0, f'report ended with {status}: {text.strip()[-200:]}')
+        before, after = (min(o['sqnr_db'] for o in r['outputs'] if o['sqnr_db'] is not None)
+                         for r in (report, json.loads((work / 'fixed.json').read_text())))
+        require(after >= before + 20, f'{flag} gives {after:.1f} dB, {before:.1f} dB before: at least 20 dB more wanted')
 
 
 def available_targets(fold8):

@@ -6,6 +6,7 @@
 #include "fusion/convert.h"
 #include "runtime/core/parallel.h"
 #include "runtime/format/f8.h"
+#include "tools/cli/advise.h"
 #include "tools/cli/common.h"
 #include "tools/cli/facts_json.h"
 #include "tools/cli/prefer.h"
@@ -153,6 +154,25 @@ void say_without_samples() {
       "attention may be INT8 (they are); add --calib DATA for these, or run `fold8 report`");
 }
 
+// The network as convert took it: read again, so that nothing of it is held meanwhile.
+Result<graph::Graph> imported_again(const Args& args) {
+  FOLD8_TRY(auto imported, onnx_io::import_file(args.model));
+  for (const std::string& spec : args.preprocess) {
+    FOLD8_TRY(const auto p, data::parse_preprocess(spec));
+    FOLD8_CHECK_OK(data::add_preprocess(imported.graph, p));
+  }
+  return std::move(imported.graph);
+}
+
+// Only what helps: the file is written, and no failure here takes it back.
+void say_causes(const Args& args, const fusion::Converted& converted, quant::SampleSource& samples,
+                const fusion::ConvertOptions& options, Progress& progress) {
+  const auto causes =
+      why_poor([&] { return imported_again(args); }, converted, samples, options, progress);
+  if (!causes.ok()) return;
+  for (const std::string& line : *causes) say("  cause: " + line);
+}
+
 Result<int> convert_model(const Args& args) {
   const auto begin = std::chrono::steady_clock::now();
   FOLD8_CHECK_OK(
@@ -195,6 +215,7 @@ Result<int> convert_model(const Args& args) {
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (statistics && !samples.source && !args.float_only) say_without_samples();
   print_summary(args, converted, bytes, seconds);
+  if (samples.source) say_causes(args, converted, *samples.source, options, progress);
   if (!args.json.empty())
     FOLD8_CHECK_OK(write_json(summary_json(args, converted.summary, bytes, seconds), args.json));
   return 0;
@@ -258,6 +279,10 @@ Command add_convert(CLI::App& app) {
       ->capture_default_str()
       ->check(CLI::Range(0, 1024));
   app.add_option("--json", args->json, "Write the summary as JSON (- for standard output)");
+  // A fix that `fold8 report` names can be pasted behind the options it replaces.
+  for (const char* name : {"--method", "--percentile", "--activations", "--streams", "--attention",
+                           "--weights", "--smooth"})
+    app.get_option(name)->take_last();
   return [args] { return convert_model(*args); };
 }
 

@@ -9,6 +9,7 @@
 #include "quant/weight_ranges.h"
 #include "runtime/core/parallel.h"
 #include "runtime/kernels/cpu.h"
+#include "tools/cli/advise.h"
 #include "tools/cli/common.h"
 #include "tools/cli/facts_json.h"
 #include "tools/cli/report_facts.h"
@@ -138,6 +139,12 @@ Result<int> report_models(const Args& args) {
     auto sensitivity = quant::sensitivity(reference, other, *samples, o);
     if (!sensitivity.ok()) return bad_data(std::move(sensitivity).error());
     r.sensitivity = std::move(*sensitivity);
+  }
+  if (!args.outputs_only) {
+    auto findings = advise(reference, other, *samples, r.comparison, r.sensitivity,
+                           {args.reference, args.other, args.data, options.threads}, progress);
+    if (!findings.ok()) return bad_data(std::move(findings).error());
+    r.findings = std::move(*findings);
   }
   const auto shares = fusion::mac_shares(other, {samples.source.get()});
   if (!shares.ok()) return bad_data(shares.error());

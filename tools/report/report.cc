@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tools/report/advice.h"
 #include "tools/report/metrics_json.h"
 
 namespace fold8::report {
@@ -131,7 +132,7 @@ Json to_json(const Report& r) {
   for (const auto& o : r.comparison.outputs) j["outputs"].push_back(output_json(r, o));
   j["layers"] = Json::array();
   for (const auto& l : r.comparison.layers) j["layers"].push_back(layer_json(r, l));
-  j["what_to_do"] = Json::array();
+  add_advice(r, j);
   if (r.times) j["time_us"] = {{"reference", r.times->reference_us}, {"other", r.times->other_us}};
   j["checks"] = Json::array();
   j["missed"] = Json::array();

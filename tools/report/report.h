@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "quant/accuracy.h"
+#include "quant/causes.h"
 #include "quant/compare.h"
 #include "quant/sensitivity.h"
 #include "quant/weight_ranges.h"
@@ -53,6 +54,7 @@ struct Report {
   std::optional<double> int8_mac_share, int8_attention_share;
   std::vector<Accuracy> accuracy;                    // of outputs with labels
   std::vector<quant::LayerSensitivity> sensitivity;  // of the same layers; empty: not asked for
+  std::vector<quant::Finding> findings;              // causes and fixes, worst first
   std::optional<Times> times;
   std::vector<quant::WeightRanges> weights;  // for the page
   std::vector<Check> checks;                 // thresholds, judged: judge()

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "tools/report/advice.h"
 #include "tools/report/report.h"
 #include "tools/report/text.h"
 
@@ -137,7 +138,7 @@ std::string layer_table(const Report& r, std::size_t most) {
 }  // namespace
 
 std::string terminal_text(const Report& r, std::size_t worst_layers) {
-  std::string out = head(r) + output_table(r) + layer_table(r, worst_layers);
+  std::string out = head(r) + output_table(r) + layer_table(r, worst_layers) + what_to_do(r);
   for (const Check& c : r.checks)
     if (!c.failure.empty()) out += paragraph(c.failure, 8, "MISSED: ");
   return out;

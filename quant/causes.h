@@ -1,0 +1,89 @@
+// Why a model errs, and what to do: from a comparison, measured facts and the layers' shares of the
+// error at the outputs. Draws conclusions only, runs nothing.
+//
+// A problem is one rounded tensor (of a tensor that several layers read there is one), the weights
+// of one layer, or an operator that errs by itself. It is charged with its part of what its layers
+// cost at the worst output alone (LayerSensitivity), split by the mean squares that rounding inputs
+// and weights add to the layer's result. Where nothing stands out beyond 8 bits being few, the
+// cause says just that. A model whose outputs keep kHealthyDb has no cause but one a whole output
+// hides: a part of it that is lost in the scale of another.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "quant/batch_norm_facts.h"
+#include "quant/compare.h"
+#include "quant/layer_facts.h"
+#include "quant/sensitivity.h"
+
+namespace fold8::quant {
+
+inline constexpr double kHealthyDb = 30;
+
+enum class CauseKind : std::uint8_t {
+  scale_too_small,     // the data needs a scale several times larger: most of the error is clipping
+  scale_too_large,     // it fills a small part of the codes
+  clipped,             // values outside the codes cause most of the error
+  mixed_ranges,        // a Concat of tensors of different size shares one scale
+  outlier_channel,     // few channels set the range of all
+  outlier_sample,      // few samples do
+  uneven_tokens,       // one scale for rows of very different size
+  dead_channel,        // a channel much smaller than the rest, which the layer's weights blow up
+  outlier_weights,     // weights of few input channels set the steps of all
+  clipped_weights,     // weights outside the codes
+  weights_per_tensor,  // one scale for output channels of very different size
+  collapsed_codes,     // few codes are used
+  flat_rows,           // a norm divides by a deviation that rounding drowns
+  attention,           // products of two activations in INT8
+  wrong_preprocessing,  // inputs are not what the BatchNorms were trained on, and look preprocessed
+                        // otherwise
+  stale_statistics,     // BatchNorms hold other means and variances than the samples have
+  rounding,             // none of the above: 8 bits are few for this layer
+};
+const char* name(CauseKind kind);  // as above
+
+struct Cause {
+  CauseKind kind = CauseKind::rounding;
+  std::string text;                   // a sentence with the measured numbers
+  std::vector<std::size_t> channels;  // it speaks of
+  std::vector<std::size_t> samples;
+};
+
+struct Fix {
+  std::string flag;                 // to add to `fold8 convert`
+  std::string why;                  // what it does, what it wins and costs
+  std::optional<double> gained_db;  // at the worst output; none: not known
+  bool measured = false;            // by a run; else estimated from the facts
+  double float_share = 0;           // of the multiply-adds, left float by it
+};
+
+struct Finding {
+  std::string layer;              // the one that errs by it most, as LayerError::name
+  std::string tensor;             // what is rounded badly; empty: the layer's weights or itself
+  std::vector<std::string> also;  // other layers that suffer from it
+  std::optional<double> share;    // of the error at the worst output that it causes alone
+  Cause cause;
+  std::vector<Fix> fixes;  // the most promising first
+};
+
+struct ConcludeOptions {
+  // What the samples are on the command line of convert, for fixes that calibrate on them again:
+  // "--calib 'held_out'". Empty: unknown.
+  std::string calibration_flag;
+  // Tensors whose scales a file with Q/DQ brought, and the name of the node that rounds each:
+  // calibration does not choose them.
+  std::map<std::string, std::string> file_scales;
+  std::size_t most = 8;       // findings
+  double least_share = 0.03;  // of the error at the worst output
+};
+
+// Worst first. `sensitivity` may be empty: then layers are ranked by their own error.
+std::vector<Finding> conclude(const Comparison& comparison, const ModelFacts& facts,
+                              const std::vector<LayerSensitivity>& sensitivity,
+                              const ConcludeOptions& options = {});
+
+}  // namespace fold8::quant

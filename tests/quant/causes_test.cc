@@ -1,0 +1,224 @@
+#include "quant/causes.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <random>
+
+#include "quant/cause_text.h"
+#include "quant/quantize_weights.h"
+#include "tests/support/memory_samples.h"
+
+namespace fold8::quant {
+namespace {
+
+using graph::Graph;
+using graph::ValueId;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing_support::MemorySamples;
+using testing_support::model_of;
+using testing_support::normal_samples;
+
+constexpr std::int64_t kWidth = 16, kClasses = 8;
+
+// x [n,16] -> hidden = relu(x w1) -> y = hidden w2; `hidden` is rounded on its way in the other.
+struct Layers {
+  std::vector<float> w1, w2;
+  std::optional<QuantParams> hidden;  // none: per token
+  bool int8_weights = false, per_tensor_weights = false;
+
+  explicit Layers(unsigned seed = 1) : w1(kWidth * kWidth), w2(kClasses * kWidth) {
+    std::mt19937 rng(seed);
+    std::normal_distribution<float> normal(0, 0.25f);
+    for (float& v : w1) v = normal(rng);
+    for (float& v : w2) v = normal(rng);
+  }
+  // Channel c of hidden times `factor`; y stays the same.
+  void scale_channel(std::size_t c, float factor) {
+    for (std::size_t k = 0; k < kWidth; ++k) w1[c * kWidth + k] *= factor;
+    for (std::size_t n = 0; n < kClasses; ++n) w2[n * kWidth + c] /= factor;
+  }
+
+  Graph build(bool rounded) const {
+    Graph g;
+    const TensorType f32{DType::f32, Shape{5, kWidth}, {}, Layout::plain};
+    const ValueId x = g.add_value("x", f32);
+    g.inputs.push_back(x);
+    const ValueId a = g.add_constant<float>("w1", Shape{kWidth, kWidth}, w1);
+    const ValueId h = g.add_value("hidden", f32);
+    graph::Linear relu;
+    relu.activation = Activation::relu;
+    g.add_node(relu, "first", {x, a}, {h});
+    const ValueId y =
+        g.add_value("y", TensorType{DType::f32, Shape{5, kClasses}, {}, Layout::plain});
+    if (!rounded) {
+      g.add_node(graph::Linear{}, "second",
+                 {h, g.add_constant<float>("w2", Shape{kClasses, kWidth}, w2)}, {y});
+    } else {
+      round(g, h, y);
+    }
+    g.outputs.push_back(y);
+    return g;
+  }
+
+  void round(Graph& g, ValueId h, ValueId y) const {
+    TensorType u8{DType::u8, Shape{5, kWidth}, hidden ? *hidden : QuantParams::per_token(),
+                  Layout::plain};
+    const ValueId q = g.add_value("hidden_u8", u8);
+    ValueId scale = graph::kNoValue;
+    if (hidden) {
+      g.add_node(graph::Quantize{}, "rounds", {h}, {q});
+    } else {
+      scale = g.add_value("scale", TensorType{DType::f32, Shape{5, 1}, {}, Layout::plain});
+      g.add_node(graph::DynamicQuantize{}, "rounds", {h}, {q, scale});
+    }
+    const Shape shape{kClasses, kWidth};
+    auto w = quantize_weight(
+        w2, shape, 0,
+        per_tensor_weights ? WeightGranularity::per_tensor : WeightGranularity::per_channel, 1);
+    ASSERT_TRUE(w.ok()) << w.error().message;
+    auto bytes = Buffer::allocate(w->codes.size());
+    std::memcpy(bytes->mutable_data(), w->codes.data(), w->codes.size());
+    const ValueId codes =
+        g.add_constant("w2_s8", TensorType{DType::s8, shape, w->params, Layout::plain}, bytes);
+    g.add_node(graph::Linear{}, "second", {q, codes, graph::kNoValue, graph::kNoValue, scale}, {y});
+  }
+};
+
+QuantParams params(double scale, int zero_point = 0) {
+  return QuantParams::per_tensor(static_cast<float>(scale), zero_point).value();
+}
+
+std::vector<Finding> findings_of(const Graph& reference, const Graph& other, SampleSource& samples,
+                                 const ConcludeOptions& options = {}) {
+  const auto a = model_of(reference), b = model_of(other);
+  auto comparison = compare(a, b, samples);
+  EXPECT_TRUE(comparison.ok()) << comparison.error().message;
+  auto facts = measure_facts(a, b, samples);
+  EXPECT_TRUE(facts.ok()) << facts.error().message;
+  auto found = sensitivity(a, b, samples);
+  EXPECT_TRUE(found.ok()) << found.error().message;
+  if (!comparison.ok() || !facts.ok() || !found.ok()) return {};
+  return conclude(*comparison, *facts, *found, options);
+}
+
+std::vector<Finding> findings_of(const Layers& layers, std::size_t count = 6,
+                                 const ConcludeOptions& options = {}) {
+  const Graph reference = layers.build(false);
+  auto samples = normal_samples(reference, count);
+  return findings_of(reference, layers.build(true), samples, options);
+}
+
+bool has_flag(const Finding& f, const std::string& flag) {
+  return std::any_of(f.fixes.begin(), f.fixes.end(),
+                     [&](const Fix& fix) { return fix.flag.find(flag) != std::string::npos; });
+}
+
+TEST(Causes, SoundModelsHaveNone) {
+  Layers layers;
+  layers.hidden = params(4.0 / 255);
+  EXPECT_TRUE(findings_of(layers).empty());
+  layers.hidden.reset();  // per token
+  EXPECT_TRUE(findings_of(layers).empty());
+}
+
+TEST(Causes, AScaleFarTooSmall) {
+  Layers layers;
+  layers.hidden = params(4.0 / 255 / 16);
+  ConcludeOptions options;
+  options.calibration_flag = "--calib 'data'";
+  const auto found = findings_of(layers, 6, options);
+  ASSERT_FALSE(found.empty());
+  EXPECT_EQ(found[0].cause.kind, CauseKind::scale_too_small);
+  EXPECT_EQ(found[0].layer, "y");
+  EXPECT_EQ(found[0].tensor, "hidden");
+  EXPECT_THAT(found[0].cause.text, HasSubstr("too small"));
+  EXPECT_FALSE(found[0].cause.samples.empty());
+  EXPECT_TRUE(has_flag(found[0], "--keep-float 'y'"));
+  EXPECT_TRUE(has_flag(found[0], "--calib 'data'"));
+  options.file_scales = {{"hidden", "its pair"}};
+  const auto own = findings_of(layers, 6, options);
+  EXPECT_FALSE(has_flag(own[0], "--calib"));
+  EXPECT_EQ(own[0].fixes[0].flag, "--keep-float 'its pair'");
+}
+
+TEST(Causes, AScaleFarTooLarge) {
+  Layers layers;
+  layers.hidden = params(4.0 / 255 * 40);
+  const auto found = findings_of(layers);
+  ASSERT_FALSE(found.empty());
+  EXPECT_EQ(found[0].cause.kind, CauseKind::scale_too_large);
+  EXPECT_THAT(found[0].cause.text, HasSubstr("of 256 codes are used"));
+}
+
+TEST(Causes, ClippedValues) {
+  Layers layers;
+  layers.hidden = params(1.2 / 255);
+  const auto found = findings_of(layers);
+  ASSERT_FALSE(found.empty());
+  EXPECT_EQ(found[0].cause.kind, CauseKind::clipped);
+  EXPECT_THAT(found[0].cause.text, HasSubstr("% of its values are clipped, most in sample"));
+}
+
+TEST(Causes, AnOutlierChannelIsNamed) {
+  Layers layers;
+  layers.scale_channel(5, 60);
+  const auto found = findings_of(layers);
+  ASSERT_FALSE(found.empty());
+  EXPECT_EQ(found[0].cause.kind, CauseKind::outlier_channel);
+  EXPECT_THAT(found[0].cause.channels, ElementsAre(5));
+  EXPECT_EQ(found[0].layer, "y");
+  ASSERT_FALSE(found[0].fixes.empty());
+  EXPECT_EQ(found[0].fixes[0].flag, "--smooth 0.5");  // nothing left float
+}
+
+TEST(Causes, ADeadChannelIsNamed) {
+  Layers layers;
+  layers.hidden = params(4.0 / 255);
+  layers.scale_channel(7, 0.005f);
+  const auto found = findings_of(layers);
+  ASSERT_FALSE(found.empty());
+  EXPECT_EQ(found[0].cause.kind, CauseKind::dead_channel);
+  EXPECT_EQ(found[0].cause.channels.front(), 7u);
+  EXPECT_TRUE(has_flag(found[0], "--smooth 0.5"));
+}
+
+TEST(Causes, WeightsOfOneInputChannel) {
+  Layers layers;
+  layers.hidden = params(4.0 / 255);
+  for (std::size_t n = 0; n < kClasses; ++n) layers.w2[n * kWidth + 3] *= 100;
+  for (std::size_t k = 0; k < kWidth; ++k) layers.w1[3 * kWidth + k] *= 0.2f;  // no dead channel
+  const auto found = findings_of(layers);
+  for (const Finding& f : found) EXPECT_NE(f.cause.kind, CauseKind::dead_channel);
+}
+
+TEST(Causes, WeightsWithOneScaleForUnevenOutputs) {
+  Layers layers;
+  layers.hidden = params(4.0 / 255);
+  layers.per_tensor_weights = true;
+  for (std::size_t k = 0; k < kWidth; ++k) layers.w2[k] *= 300;
+  const Graph reference = layers.build(false);
+  auto samples = normal_samples(reference, 4);
+  const auto facts = measure_facts(model_of(reference), model_of(layers.build(true)), samples);
+  ASSERT_TRUE(facts.ok());
+  const LayerFacts* y = facts->find("y");
+  ASSERT_TRUE(y != nullptr && y->weights);
+  EXPECT_TRUE(y->weights->per_tensor);
+}
+
+TEST(Causes, NamesAndNumbers) {
+  EXPECT_STREQ(name(CauseKind::scale_too_small), "scale_too_small");
+  EXPECT_STREQ(name(CauseKind::wrong_preprocessing), "wrong_preprocessing");
+  EXPECT_STREQ(name(CauseKind::rounding), "rounding");
+  EXPECT_EQ(short_number(1234.4), "1234");
+  EXPECT_EQ(short_number(0.012345), "0.0123");
+  EXPECT_EQ(short_number(5), "5");
+  EXPECT_EQ(short_number(0), "0");
+  EXPECT_EQ(short_number(-2.5), "-2.5");
+  EXPECT_EQ(percent(0.0213), "2.1 %");
+  EXPECT_EQ(shell_word("it's"), "'it'\\''s'");
+}
+
+}  // namespace
+}  // namespace fold8::quant
