@@ -89,7 +89,8 @@ Result<Attempt> Attempts::best(Graph fused) {
     FOLD8_CHECK_OK(weigh_attention(base, best));
   if (options_.search && is_poor(best)) optional("a remedy", try_remedies(base, best));
   FOLD8_CHECK_OK(score_outputs(base, best));
-  summary_.smoothed = std::move(base.smoothed);
+  summary_.smoothed = base.smoothed;
+  base_ = std::move(base);
   return best;
 }
 
@@ -198,10 +199,11 @@ void Attempts::remember_data(const quant::CalibrationTable& table) {
   for (std::string& w : quant::data_warnings(table)) summary_.warnings.push_back(std::move(w));
 }
 
-Result<Attempt> Attempts::attempt(const Base& base, QuantizeOptions options, std::string remedy) {
+Result<Attempt> Attempts::emit(const Base& base, QuantizeOptions options, std::string remedy) {
   options.calibration = base.table ? &*base.table : nullptr;
   if (options_.cost_table != nullptr)
-    options.also_float = slower_in_int8(base.graph, base.shapes, *options_.cost_table, options);
+    options.also_float.merge(
+        slower_in_int8(base.graph, base.shapes, *options_.cost_table, options));
   Attempt a{base.graph, {}, {}, {}, std::move(remedy), 0};
   {
     const StageLog::Clock clock(log_, "quantize");
@@ -212,6 +214,12 @@ Result<Attempt> Attempts::attempt(const Base& base, QuantizeOptions options, std
     remember(fused.declined, a.declined);
     remember(emitted.declined, a.declined);
   }
+  return a;
+}
+
+Result<Attempt> Attempts::attempt(const Base& base, const QuantizeOptions& options,
+                                  std::string remedy) {
+  FOLD8_TRY(Attempt a, emit(base, options, std::move(remedy)));
   if (samples_ == nullptr) return a;
   FOLD8_TRY(a.score, score_of(base, a.graph));
   return a;
@@ -399,29 +407,37 @@ Status Attempts::try_corrected(const Base& base, Attempt& best) {
   // Weights rounded for their outputs keep the outputs' means already.
   if (!can_gain(best, kGoodSqnrDb) || chosen_.rounded || chosen_.activations == Activations::float_)
     return ok_status();
-  const auto layers = layers_to_average(base.graph);
-  const auto means = [&](graph::Graph g) {
-    const StageLog::Clock clock(log_, "correct biases");
-    return mean_results(std::move(g), layers, *samples_, kMeanSamples, options_.threads);
-  };
-  FOLD8_TRY(const MeanResults wanted, means(base.graph));
   QuantizeOptions o = chosen_;
-  o.calibration = base.table ? &*base.table : nullptr;
   for (int round = 0; round < 2; ++round) {
-    Graph g = base.graph;
-    FOLD8_TRY(const QuantizeOutcome quantized, quantize(g, o));
-    (void)quantized;
-    FOLD8_TRY(const MeanResults got, means(std::move(g)));
-    for (auto& [layer, more] : bias_corrections(base.graph, layers, wanted, got)) {
-      std::vector<double>& correction = o.bias_corrections[layer];
-      correction.resize(more.size());
-      for (std::size_t c = 0; c < more.size(); ++c) correction[c] += more[c];
-    }
+    FOLD8_TRY(o.bias_corrections, bias_corrections(base, o));
     const double before = best.score.worst_sqnr_db.value_or(0);
     FOLD8_CHECK_OK(consider(base, o, best));
     if (!(best.score.worst_sqnr_db.value_or(0) > before)) break;
   }
   return ok_status();
+}
+
+Result<std::map<std::string, std::vector<double>>> Attempts::bias_corrections(
+    const Base& base, QuantizeOptions options) {
+  const StageLog::Clock clock(log_, "correct biases");
+  const auto layers = layers_to_average(base.graph);
+  const auto means = [&](graph::Graph g) {
+    return mean_results(std::move(g), layers, *samples_, kMeanSamples, options_.threads);
+  };
+  if (base.means->layers.empty()) {
+    FOLD8_TRY(*base.means, means(base.graph));
+  }
+  options.calibration = base.table ? &*base.table : nullptr;
+  Graph g = base.graph;
+  FOLD8_TRY(const QuantizeOutcome quantized, quantize(g, options));
+  (void)quantized;
+  FOLD8_TRY(const MeanResults got, means(std::move(g)));
+  for (const auto& [layer, more] : fusion::bias_corrections(base.graph, layers, *base.means, got)) {
+    std::vector<double>& correction = options.bias_corrections[layer];
+    correction.resize(more.size());
+    for (std::size_t c = 0; c < more.size(); ++c) correction[c] += more[c];
+  }
+  return std::move(options.bias_corrections);
 }
 
 Status Attempts::try_static(const Base& base, Attempt& best) {

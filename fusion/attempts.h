@@ -2,12 +2,14 @@
 // samples say that they may be better, and the best of them.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "fusion/convert.h"
+#include "fusion/mean_results.h"
 #include "fusion/model_facts.h"
 #include "fusion/score.h"
 #include "fusion/stage_log.h"
@@ -31,12 +33,6 @@ class Attempts {
   // All must outlive it. Stages, warnings and the number of samples go to `summary`.
   Attempts(quant::SampleSource* samples, const ConvertOptions& options, ConvertSummary& summary);
 
-  // `fused`: canonicalized, folded, activations and residuals fused.
-  Result<Attempt> best(graph::Graph fused);
-  // What multiply-adds are counted on.
-  const TypicalInput& typical() const { return typical_; }
-
- private:
   // What attempts start from.
   struct Base {
     graph::Graph unlowered;  // fused
@@ -47,22 +43,39 @@ class Attempts {
     ShapeTable shapes;  // with a cost table only
     std::vector<SmoothedTensor> smoothed;
     std::vector<std::string> judged;  // judged_outputs(); empty: the outputs are
+    std::shared_ptr<MeanResults> means = std::make_shared<MeanResults>();  // once they are known
     std::shared_ptr<FloatOutputs> outputs = std::make_shared<FloatOutputs>();  // those judged
   };
 
-  Result<Base> prepare(graph::Graph fused);
-  bool may_want_rows(const graph::Graph& unlowered) const;
-  Result<std::map<std::string, quant::SampleRows>> rows_of(const Base& base);
+  // `fused`: canonicalized, folded, activations and residuals fused.
+  Result<Attempt> best(graph::Graph fused);
+  // What multiply-adds are counted on.
+  const TypicalInput& typical() const { return typical_; }
+  // What the best one started from, and its options (without a calibration).
+  Base& base() { return *base_; }
+  const QuantizeOptions& chosen() const { return chosen_; }
+
   // The float network, made when it is needed: as large as the weights once more.
   Result<std::shared_ptr<const exec::Model>> float_model(const Base& base);
+  // Quantized and emitted, without a score.
+  Result<Attempt> emit(const Base& base, QuantizeOptions options, std::string remedy);
+  // options.bias_corrections, and what is still missing from them: the shift of each layer's mean
+  // results.
+  Result<std::map<std::string, std::vector<double>>> bias_corrections(const Base& base,
+                                                                      QuantizeOptions options);
+
+ private:
+  Result<Base> prepare(graph::Graph fused);
+  bool needs_ranges(const graph::Graph& g) const;
+  bool may_want_rows(const graph::Graph& unlowered) const;
+  Result<std::map<std::string, quant::SampleRows>> rows_of(const Base& base);
   // With base.judged as outputs.
   Result<std::shared_ptr<const exec::Model>> judged_model(const Base& base);
-  bool needs_ranges(const graph::Graph& g) const;
   Status calibrate(Base& base, std::shared_ptr<const exec::Model> model);
   void remember_data(const quant::CalibrationTable& table);
   Result<Score> score_of(const Base& base, const graph::Graph& emitted);
   Status score_outputs(const Base& base, Attempt& a);
-  Result<Attempt> attempt(const Base& base, QuantizeOptions options, std::string remedy);
+  Result<Attempt> attempt(const Base& base, const QuantizeOptions& options, std::string remedy);
   bool is_poor(const Attempt& a) const;
   // What only some models gain from: an error means that it is left out, with a warning.
   void optional(const char* what, const Status& status);
@@ -89,7 +102,8 @@ class Attempts {
   ConvertSummary& summary_;
   StageLog log_;
   TypicalInput typical_;
-  bool measured_ = false;   // the network as it came
+  bool measured_ = false;  // the network as it came
+  std::optional<Base> base_;
   QuantizeOptions chosen_;  // what the options say, and what the samples decided so far
 };
 

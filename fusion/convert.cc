@@ -9,6 +9,7 @@
 #include "fusion/model_facts.h"
 #include "fusion/passes/float_pairs.h"
 #include "fusion/pipeline.h"
+#include "fusion/search.h"
 #include "fusion/stage_log.h"
 #include "fusion/statistics.h"
 #include "runtime/exec/model.h"
@@ -33,14 +34,27 @@ class Converter {
     if (options_.float_only) return float_model(std::move(g));
     if (options_.cost_table != nullptr) summary_.speed_target = options_.cost_table->target();
     if (options_.statistics != nullptr) FOLD8_CHECK_OK(check_statistics(*options_.statistics, g));
-    Attempts attempts(samples_, options_, summary_);
-    FOLD8_TRY(Attempt best, attempts.best(std::move(g)));
-    typical_ = attempts.typical();
+    FOLD8_TRY(Attempt best,
+              options_.target.given() ? searched(std::move(g)) : attempted(std::move(g)));
     take(best);
     return finish(std::move(best.graph));
   }
 
  private:
+  Result<Attempt> searched(Graph g) {
+    if (samples_ == nullptr)
+      return invalid_argument("a target needs calibration data (--calib DATA) to be judged on");
+    SampleSplit split = SampleSplit::of(*samples_);
+    return Search(split, options_, summary_).run(g);
+  }
+
+  Result<Attempt> attempted(Graph g) {
+    Attempts attempts(samples_, options_, summary_);
+    FOLD8_TRY(Attempt best, attempts.best(std::move(g)));
+    typical_ = attempts.typical();
+    return best;
+  }
+
   Result<Converted> float_model(Graph g) {
     FOLD8_CHECK_OK(log_.run("emit", g, "emit float"));
     for (graph::NodeId n = 0; n < g.node_count(); ++n)

@@ -12,6 +12,7 @@
 #include "fusion/passes/quantize.h"
 #include "fusion/passes/smooth.h"
 #include "fusion/rewrite/rewrite.h"
+#include "fusion/search_options.h"
 #include "quant/error_metrics.h"
 #include "quant/sample_source.h"
 #include "quant/statistics.h"
@@ -37,6 +38,9 @@ struct ConvertOptions {
   const CostTable* cost_table = nullptr;
   // Ranges measured before (statistics.h), instead of those of `samples`; null: none.
   const quant::Statistics* statistics = nullptr;
+  // Search for the cheapest model that keeps this (search.h); not with float_only.
+  Target target;
+  SearchMemory* memory = nullptr;  // of scored candidates; null: only this run's
   double poor_sqnr_db = 15;
   std::size_t score_samples = 16;  // samples the check uses at most
   int threads = 1;
@@ -78,7 +82,8 @@ struct ConvertSummary {
   std::string speed_target;              // of the cost table that chose the layers; empty: none did
   std::optional<double> int8_mac_share;  // none without multiply-adds
   std::optional<double> int8_attention_share;
-  std::size_t samples = 0;
+  std::size_t samples = 0;              // it was calibrated on
+  std::optional<SearchSummary> search;  // with a target
 };
 
 struct Converted {

@@ -78,7 +78,9 @@ class Quantizer {
       matched_.insert(*glob);
       return;
     }
-    if (options_.attention == AttentionProducts::f32 || options_.activations == Activations::float_)
+    if (options_.attention == AttentionProducts::f32 ||
+        options_.activations == Activations::float_ ||
+        options_.also_float.count(g_.value(g_.node(id).outputs[0]).name) != 0)
       return;
     op.int8 = true;
     ++outcome_.int8_attentions;

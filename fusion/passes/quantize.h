@@ -54,7 +54,7 @@ struct QuantizeOptions {
   std::int64_t weight_group = 0;
   std::vector<std::string> keep_float;  // globs over node names and output names
   std::map<std::string, std::string>
-      also_float;  // name of the layer's output -> why it stays float
+      also_float;  // name of a layer's or attention's output -> why it stays float
   const quant::CalibrationTable* calibration = nullptr;  // null: no data
   // By the name of the f32 weight: codes better than rounding each weight by itself.
   std::shared_ptr<const std::map<std::string, quant::QuantizedWeight>> rounded;

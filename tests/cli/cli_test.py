@@ -342,6 +342,39 @@ def outputs(t, good):
             t.checks.expect(status == IO, f'{command[0]}: standard output is full: status {status}')
 
 
+def searches(t):
+    """convert --target-*: exit statuses, what is written, and a log that a second search goes on from."""
+    import numpy as np
+
+    calib = t.npz('search.npz', image=np.load(DATA / 'digits_calib.npz')['image'][:24])
+    common = ['convert', CNN, '--calib', calib, '--stacked', '--threads', 1]
+    out, log = t.work / 'target.f8', t.work / 'search.jsonl'
+    first = t.fold8.facts(t.work / 'first.json', *common, '-o', out, '--target-sqnr', 40, '--search-log', log)
+    written, known = out.read_bytes(), log.read_text()
+    search = first['search']
+    t.checks.expect(search['met'] and 0 < search['chosen']['float_share'] < 1, f'search: {search["chosen"]["float_share"]:.2f} left float for 40 dB')
+    t.checks.expect(search['frontier'] and search['scored'] > 1 and search['remembered'] == 0, f'search: {search["scored"]} candidates scored')
+    log.write_text(known[:len(known) * 2 // 3])  # as if it had been killed in the middle of a line
+    second = t.fold8.facts(t.work / 'second.json', *common, '-o', out, '--target-sqnr', 40, '--search-log', log)
+    t.checks.expect(out.read_bytes() == written, 'search: the same bytes when it goes on from a log')
+    t.checks.expect(second['search']['remembered'] > 0 and second['search']['steps'] == search['steps'], 'search: the same steps')
+    third = t.fold8.facts(t.work / 'third.json', *common, '-o', out, '--target-sqnr', 40, '--search-log', log)
+    t.checks.expect(third['search']['scored'] == 0 and out.read_bytes() == written, 'search: nothing is scored twice')
+    status, text = t.fold8.start(*common, '-o', out, '--target-sqnr', 190)
+    t.checks.expect(status == 1 and 'MISSED' in text and out.read_bytes() != written, f'search: a target that nothing meets: status {status}, a model is written')
+    wrong = (('no data', ['convert', CNN, '-o', out, '--target-sqnr', 30], ['--calib']),
+             ('--float', [*common, '-o', out, '--target-cosine', 0.99, '--float'], ['--float']),
+             ('--no-search', [*common, '-o', out, '--target-sqnr', 30, '--no-search'], ['--no-search']),
+             ('weights only', [*common, '-o', out, '--target-sqnr', 30, '--activations', 'float'], ['--activations']),
+             ('labels that decide nothing', [*common, '-o', out, '--target-sqnr', 30, '--labels', DATA / 'digits_eval_labels.npy'], ['--max-accuracy-drop']),
+             ('a log of nothing', [*common, '-o', out, '--search-log', log], ['--target-sqnr']),
+             ('a negative target', [*common, '-o', out, '--target-sqnr', -3], ['--target-sqnr']))
+    for what, command, words in wrong:
+        t.refuses(f'search, {what}', command, USAGE, words)
+    t.refuses('search, labels of other samples', [*common, '-o', out, '--max-accuracy-drop', 0.01, '--labels', DATA / 'digits_eval_labels.npy'],
+              BAD, ['labels'])
+
+
 def results(t, good):
     """What programs read: pure JSON on standard output, thresholds as exit statuses, no progress where nobody looks."""
     data = ['--data', t.npz('four.npz', **one_image(4)), '--stacked']
@@ -394,7 +427,7 @@ def main():
 
     os.umask(0o022)
     good = f8_files(fresh('f8_files'))
-    for test in (usage, onnx_files, models, indices, states):
+    for test in (usage, onnx_files, models, indices, states, searches):
         test(fresh(test.__name__))
     for test in (inputs, outputs, results):
         test(fresh(test.__name__), good)

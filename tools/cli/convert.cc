@@ -11,6 +11,7 @@
 #include "tools/cli/facts_json.h"
 #include "tools/cli/prefer.h"
 #include "tools/cli/reestimated.h"
+#include "tools/cli/search.h"
 #include "tools/cli/smoothing.h"
 #include "tools/cli/statistics_file.h"
 #include "tools/cli/weight_scales.h"
@@ -30,6 +31,7 @@ struct Args {
   int threads = 0;
   DataArgs data;
   PreferArgs prefer;
+  SearchArgs search;
 };
 
 Result<fusion::ConvertOptions> options_of(const Args& args, Progress& progress) {
@@ -115,6 +117,7 @@ void print_summary(const Args& args, const fusion::Converted& c, std::size_t byt
                     decibels(o.error.sqnr_db, o.error.exact), o.error.max_abs,
                     o.top1 ? fmt::format(", top-1 agreement {:.1f} %", *o.top1 * 100) : ""));
   for (const std::string& line : reestimated_lines(s.reestimated)) say("  " + line);
+  if (s.search) print_search(*s.search, args.search, args.output);
   if (const std::string line = smoothing_line(s.smoothed); !line.empty()) say("  " + line);
   if (!s.declined.empty())
     say(fmt::format("  {} rewrites declined: `fold8 inspect --why {}` says why", s.declined.size(),
@@ -142,6 +145,7 @@ Json summary_json(const Args& args, const fusion::ConvertSummary& s, std::size_t
     e["top1_agreement"] = number_or_null(o.top1);
     j["outputs"].push_back(e);
   }
+  if (s.search) j["search"] = search_json(*s.search, args.search);
   return j;
 }
 
@@ -175,8 +179,8 @@ void say_causes(const Args& args, const fusion::Converted& converted, quant::Sam
 
 Result<int> convert_model(const Args& args) {
   const auto begin = std::chrono::steady_clock::now();
-  FOLD8_CHECK_OK(
-      check_paths({args.model, args.prefer.cost_table, args.stats}, {args.output, args.json}));
+  FOLD8_CHECK_OK(check_paths({args.model, args.prefer.cost_table, args.stats, args.search.labels},
+                             {args.output, args.json, args.search.log}));
   Progress progress("fold8 convert");
   FOLD8_TRY(fusion::ConvertOptions options, options_of(args, progress));
   FOLD8_TRY(const auto cost_table, open_cost_table(args.prefer));
@@ -186,6 +190,13 @@ Result<int> convert_model(const Args& args) {
     FOLD8_TRY(statistics, read_statistics(args.stats));
     options.statistics = &*statistics;
   }
+  FOLD8_TRY(options.target, target_of(args.search, args.data.given(),
+                                      args.float_only               ? "--float"
+                                      : args.no_search              ? "--no-search"
+                                      : args.activations == "float" ? "--activations float"
+                                                                    : ""));
+  FOLD8_TRY(const auto search_log, SearchLog::open(args.search.log));
+  options.memory = search_log.get();
   progress("import", 0, 0);
   FOLD8_TRY(auto imported, onnx_io::import_file(args.model));
   for (const auto& note : imported.notes) say_note(note.node, note.message);
@@ -206,6 +217,7 @@ Result<int> convert_model(const Args& args) {
   if (!result.ok())  // the options were checked above: with samples, what is wrong are they
     return samples.source ? bad_data(std::move(result).error()) : std::move(result).error();
   const fusion::Converted& converted = *result;
+  if (search_log) FOLD8_CHECK_OK(search_log->status());
   progress("write", 0, 0);
   FOLD8_CHECK_OK(format::write_file(converted.graph, args.output));
   std::error_code no_size;  // of a device
@@ -218,7 +230,7 @@ Result<int> convert_model(const Args& args) {
   if (samples.source) say_causes(args, converted, *samples.source, options, progress);
   if (!args.json.empty())
     FOLD8_CHECK_OK(write_json(summary_json(args, converted.summary, bytes, seconds), args.json));
-  return 0;
+  return converted.summary.search && !converted.summary.search->met ? 1 : 0;
 }
 
 }  // namespace
@@ -260,6 +272,7 @@ Command add_convert(CLI::App& app) {
   app.add_option("--keep-float", args->keep_float,
                  "Layers and tables (glob over node, output and table names) that stay float");
   add_prefer_options(app, args->prefer);
+  add_search_options(app, args->search);
   app.add_option("--preprocess", args->preprocess,
                  "NAME:mean=..,std=..,layout=nhwc,dtype=u8 becomes part of the model");
   app.add_option("--smooth", args->smooth,

@@ -1,0 +1,322 @@
+#include "fusion/search.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "runtime/format/f8.h"
+
+namespace fold8::fusion {
+namespace {
+
+constexpr std::size_t kMostRankSamples = 12;   // that layers are ranked on
+constexpr std::size_t kRankNumbers = 1 << 14;  // judged numbers that are enough to rank by
+constexpr std::size_t kMostBisections = 12;
+constexpr std::size_t kMostTakenBack = 16;  // layers that are tried in INT8 again
+constexpr double kLeastSaved =
+    0.01;  // share of the multiply-adds, for a layer to be tried in INT8 again
+constexpr double kLeastGain = 0.98;  // of the error, for an origin that is preferred
+
+// What distinguishes origins, for people.
+std::string origin_text(const std::string& smoothing, const QuantizeOptions& o) {
+  std::string text = smoothing;
+  const auto add = [&](const std::string& what) { text += (text.empty() ? "" : ", ") + what; };
+  if (o.method != quant::Method::automatic) add("ranges " + std::string(quant::name(o.method)));
+  if (o.activations == Activations::dynamic) add("activations dynamic");
+  if (o.activations == Activations::static_) add("activations static");
+  add(o.streams == Streams::f32 ? "streams f32" : "streams u8");
+  if (o.attention == AttentionProducts::f32) add("attention f32");
+  return text;
+}
+
+bool has_streams(const Attempt& a) { return a.outcome.u8_streams > 0; }
+
+// What the search decides itself is not weighed before.
+ConvertOptions without_target(const ConvertOptions& o) {
+  ConvertOptions plain = o;
+  plain.target = {};
+  plain.memory = nullptr;
+  if (plain.quantize.streams == Streams::automatic) plain.quantize.streams = Streams::u8;
+  if (plain.quantize.attention == AttentionProducts::automatic)
+    plain.quantize.attention = AttentionProducts::int8;
+  return plain;
+}
+
+Result<std::vector<std::int64_t>> labels_of(const std::vector<std::int64_t>& labels,
+                                            const SampleSplit& split, std::size_t samples) {
+  std::vector<std::int64_t> chosen;
+  if (labels.empty()) return chosen;
+  if (labels.size() % samples != 0)
+    return invalid_model("there are " + std::to_string(labels.size()) + " labels for " +
+                         std::to_string(samples) + " samples");
+  const std::size_t rows = labels.size() / samples;
+  for (std::size_t i = 0; i < split.judging.count(); ++i)
+    for (std::size_t r = 0; r < rows; ++r)
+      chosen.push_back(labels[split.judging.original(i) * rows + r]);
+  return chosen;
+}
+
+}  // namespace
+
+Search::Search(SampleSplit& samples, const ConvertOptions& options, ConvertSummary& summary)
+    : samples_(samples), options_(options), summary_(summary), log_(options, summary) {}
+
+Status Search::open(const graph::Graph& fused) {
+  if (samples_.judging.count() == 0)
+    return invalid_model("the calibration data holds no samples; give at least one");
+  target_ = options_.target;
+  FOLD8_TRY(target_.labels, labels_of(options_.target.labels, samples_, samples_.total));
+  search_.held_out = samples_.held_out;
+  search_.samples = samples_.judging.count();
+  if (target_.accuracy_drop)
+    search_.accuracy_measure =
+        target_.labels.empty() ? "top-1 agreement" : "accuracy against labels";
+  FOLD8_TRY(const std::string calibration, key_of_samples(samples_.calibration));
+  FOLD8_TRY(const std::string judging, key_of_samples(samples_.judging));
+  data_key_ = calibration + judging;
+  FOLD8_TRY(const std::size_t first, add_origin(fused, without_target(options_), ""));
+  Source& source = *origins_[first].source;
+  const graph::Graph& g = source.float_model->graph();
+  search_.judged = judged_tensors(g, target_.at_outputs);
+  FOLD8_TRY(choices_, float_choices(source.attempts.base().graph, source.float_model,
+                                    samples_.calibration, options_.quantize));
+  scorer_.emplace(g, search_.judged, samples_.judging, target_, options_.threads);
+  return ok_status();
+}
+
+Result<std::size_t> Search::add_origin(const graph::Graph& fused, ConvertOptions options,
+                                       const std::string& smoothing) {
+  auto source = std::make_shared<Source>(samples_.calibration, std::move(options));
+  FOLD8_TRY(Attempt best, source->attempts.best(fused));
+  FOLD8_TRY(source->float_model, source->attempts.float_model(source->attempts.base()));
+  source->has_streams = has_streams(best);
+  source->tables = best.outcome.tables;
+  FOLD8_TRY(const std::string bytes, format::to_bytes(source->float_model->graph()));
+  const QuantizeOptions chosen = source->attempts.chosen();
+  origins_.push_back(
+      {origin_text(smoothing, chosen), smoothing, source, chosen, key_of_bytes(bytes), {}});
+  return origins_.size() - 1;
+}
+
+std::size_t Search::add_origin(std::size_t like, QuantizeOptions options) {
+  Origin o = origins_[like];
+  o.what = origin_text(o.smoothing, options);
+  o.options = std::move(options);
+  o.noise.clear();
+  origins_.push_back(std::move(o));
+  return origins_.size() - 1;
+}
+
+// Scored with all layers in INT8; taken as the one to go on from if it errs less.
+Result<double> Search::prefer(std::size_t origin) {
+  FOLD8_TRY(Candidate c, all_int8(origin));
+  const double severity = c.severity;
+  if (!preferred_ || severity < kLeastGain * preferred_->severity) preferred_ = std::move(c);
+  return severity;
+}
+
+// What the options left open and costs nothing at run time. Nothing is tried once all layers in
+// INT8 meet the target.
+Status Search::choose_origin(const graph::Graph& fused) {
+  FOLD8_TRY(const double first, prefer(0));
+  (void)first;
+  const auto done = [this] { return preferred_->severity <= 1; };
+  if (!options_.smooth.alpha && !options_.smooth.off)
+    for (const auto& [alpha, what] : {std::pair{std::optional(0.5), "smoothing 0.5"},
+                                      std::pair{std::optional(0.75), "smoothing 0.75"},
+                                      std::pair{std::optional<double>(), "no smoothing"}}) {
+      if (done() || origins_[0].source->summary.smoothed.empty()) break;
+      ConvertOptions o = without_target(options_);
+      o.smooth.alpha = alpha;
+      o.smooth.off = !alpha;
+      FOLD8_TRY(const std::size_t added, add_origin(fused, std::move(o), what));
+      FOLD8_TRY(const double severity, prefer(added));
+      (void)severity;
+    }
+  if (options_.quantize.method == quant::Method::automatic)
+    for (const quant::Method method : {quant::Method::mse, quant::Method::percentile,
+                                       quant::Method::minmax, quant::Method::entropy}) {
+      if (done()) break;
+      QuantizeOptions o = origins_[preferred_->origin].options;
+      o.method = method;
+      const double before = preferred_->severity;
+      FOLD8_TRY(const double severity, prefer(add_origin(preferred_->origin, std::move(o))));
+      if (severity == before) break;  // nothing has a range
+    }
+  if (options_.quantize.activations == Activations::automatic)
+    for (const Activations activations : {Activations::dynamic, Activations::static_}) {
+      const Origin& from = origins_[preferred_->origin];
+      const bool per_token =
+          rounds_per_token(from.source->attempts.base().graph, from.options.activations);
+      if (done() || per_token == (activations == Activations::dynamic)) continue;
+      QuantizeOptions o = from.options;
+      o.activations = activations;
+      FOLD8_TRY(const double severity, prefer(add_origin(preferred_->origin, std::move(o))));
+      (void)severity;
+    }
+  return ok_status();
+}
+
+Status Search::rank(std::size_t origin) {
+  Origin& o = origins_[origin];
+  if (!o.noise.empty()) return ok_status();
+  const StageLog::Clock clock(log_, "rank layers");
+  const Attempts::Base& base = o.source->attempts.base();
+  const std::string key = "noise " + key_of_origin(origin);
+  if (options_.memory != nullptr)
+    if (const auto* values = options_.memory->find(key);
+        values && values->size() == choices_.size()) {
+      o.noise = *values;
+      return ok_status();
+    }
+  QuantizeOptions options = o.options;
+  options.calibration = base.table ? &*base.table : nullptr;
+  RankOptions how;
+  how.judged = search_.judged;
+  how.samples = std::clamp<std::size_t>(kRankNumbers / scorer_->numbers(), 4, kMostRankSamples);
+  how.threads = options_.threads;
+  FOLD8_TRY(o.noise, noises(base.graph, o.source->float_model, options, choices_,
+                            samples_.calibration, how));
+  if (options_.memory != nullptr)
+    options_.memory->add(key, o.what + ": error of each layer alone", o.noise);
+  return ok_status();
+}
+
+// How many layers of the ranking make the target hold, if errors add up as they do alone.
+std::size_t Search::predicted(const Candidate& from, std::size_t k, const Order& order) const {
+  const std::vector<double>& noise = origins_[from.origin].noise;
+  double rest = 0;
+  for (std::size_t i = k; i < order.size(); ++i) rest += noise[order[i]];
+  const double enough = rest / from.severity;
+  while (k < order.size() && rest > enough) rest -= noise[order[k++]];
+  return k;
+}
+
+// From none (which misses the target) to all but one layer; of `order` the fewest that meet it, or
+// the last one tried if none does.
+Result<Search::Candidate> Search::shortest_prefix(Candidate none, const Order& order) {
+  std::size_t low = 0, high = order.size();  // low misses; high meets, or is one too many
+  Candidate at_low = none;
+  std::optional<Candidate> at_high;
+  for (std::size_t i = 0; i < kMostBisections && high - low > 1; ++i) {
+    std::size_t k = predicted(at_low, low, order);
+    if (at_high && i % 2 == 1) k = (low + high) / 2;  // should predictions creep
+    k = std::clamp(k, low + 1, high - 1);
+    FOLD8_TRY(Candidate c, with_prefix(none, order, k));
+    if (c.severity <= 1) {
+      high = k;
+      at_high = std::move(c);
+    } else {
+      low = k;
+      at_low = std::move(c);
+    }
+  }
+  return at_high ? *std::move(at_high) : std::move(at_low);
+}
+
+// Corrections of all layers in INT8 are not those of a few.
+Status Search::correct_biases(Candidate& c) {
+  if (c.corrections.empty()) return ok_status();
+  Source& source = *origins_[c.origin].source;
+  Candidate other = c;
+  QuantizeOptions o = options_of(c);
+  o.bias_corrections.clear();
+  for (int round = 0; round < 2; ++round) {
+    FOLD8_TRY(o.bias_corrections, source.attempts.bias_corrections(source.attempts.base(), o));
+  }
+  other.corrections = std::move(o.bias_corrections);
+  FOLD8_CHECK_OK(score(other));
+  if (other.severity < c.severity) c = std::move(other);
+  return ok_status();
+}
+
+// Layers go back to INT8, the one with the most multiply-adds first, while the target holds: by
+// what the layer costs alone, and as measured. By the measure alone chance would have its say, once
+// for every layer that is tried.
+Status Search::take_back(Candidate& c, const Order& order) {
+  const std::vector<double>& noise = origins_[c.origin].noise;
+  Order candidates;
+  for (std::size_t i : order)
+    if (c.left_float[i]) candidates.push_back(i);
+  std::stable_sort(candidates.begin(), candidates.end(), [&](std::size_t a, std::size_t b) {
+    return choices_[a].macs > choices_[b].macs;
+  });
+  double all = 0;
+  for (const FloatChoice& choice : choices_) all += choice.macs;
+  std::size_t tried = 0;
+  for (std::size_t i : candidates) {
+    if (choices_[i].macs < kLeastSaved * all) break;
+    double rest = 0;
+    for (std::size_t j = 0; j < choices_.size(); ++j)
+      if (!c.left_float[j]) rest += noise[j];
+    if (c.severity * (rest + noise[i]) > rest) continue;
+    if (++tried > kMostTakenBack) break;
+    Candidate less = c;
+    less.left_float[i] = false;
+    FOLD8_CHECK_OK(score(less));
+    if (less.severity <= 1) c = std::move(less);
+  }
+  return ok_status();
+}
+
+Status Search::leave_layers_float(std::size_t origin) {
+  FOLD8_TRY(Candidate none, all_int8(origin));
+  if (none.severity <= 1) return ok_status();
+  FOLD8_CHECK_OK(rank(origin));
+  const Order order = ranking(choices_, origins_[origin].noise);
+  FOLD8_TRY(Candidate c, shortest_prefix(std::move(none), order));
+  FOLD8_CHECK_OK(correct_biases(c));
+  if (c.severity <= 1) FOLD8_CHECK_OK(take_back(c, order));
+  return ok_status();
+}
+
+Result<Attempt> Search::finish() {
+  search_.met = cheapest_.has_value();
+  const Candidate& c = search_.met ? *cheapest_ : *most_accurate_;
+  search_.chosen = c.step;
+  FOLD8_TRY(Attempt a, emit(c));
+  FOLD8_TRY(auto model, exec::Model::from_graph(a.graph));
+  FloatOutputs kept;
+  const auto& source = origins_[c.origin].source;
+  FOLD8_TRY(a.score, fusion::score([&] { return source->float_model; }, model, samples_.judging,
+                                   samples_.judging.count(), options_.threads, kept));
+  const ConvertSummary& from = origins_[c.origin].source->summary;
+  summary_.stages.insert(summary_.stages.begin(), from.stages.begin(), from.stages.end());
+  summary_.warnings.insert(summary_.warnings.end(), from.warnings.begin(), from.warnings.end());
+  remember(from.declined, summary_.declined);
+  summary_.smoothed = from.smoothed;
+  summary_.samples = from.samples;
+  summary_.search = std::move(search_);
+  return a;
+}
+
+bool Search::costs_more_than(double cost) const { return !cheapest_ || cheapest_->cost > cost; }
+
+std::size_t Search::with_float_tables(std::size_t like) {
+  QuantizeOptions o = origins_[like].options;
+  const auto& tables = origins_[like].source->tables;
+  o.keep_float.insert(o.keep_float.end(), tables.begin(), tables.end());
+  const std::size_t added = add_origin(like, std::move(o));
+  origins_[added].noise = origins_[like].noise;  // each layer's own is the same
+  origins_[added].float_tables = true;
+  origins_[added].what += ", tables f32";
+  return added;
+}
+
+Result<Attempt> Search::run(const graph::Graph& fused) {
+  FOLD8_CHECK_OK(open(fused));
+  FOLD8_CHECK_OK(choose_origin(fused));
+  const std::size_t origin = preferred_->origin;
+  FOLD8_CHECK_OK(leave_layers_float(origin));
+  // Both cost something, so they are for targets that nothing cheaper meets.
+  if (!origins_[origin].source->tables.empty() && costs_more_than(kTableCost))
+    FOLD8_CHECK_OK(leave_layers_float(with_float_tables(origin)));
+  if (options_.quantize.streams == Streams::automatic && origins_[origin].source->has_streams &&
+      costs_more_than(kStreamCost)) {
+    QuantizeOptions o = origins_[origin].options;
+    o.streams = Streams::f32;
+    FOLD8_CHECK_OK(leave_layers_float(add_origin(origin, std::move(o))));
+  }
+  return finish();
+}
+
+}  // namespace fold8::fusion
