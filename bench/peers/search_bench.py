@@ -36,8 +36,12 @@ def db(reference, got):
 def with_tensor(path, tensor, out):
     """The model with one output, the tensor that is judged."""
     import onnx
+    import onnx.version_converter
 
-    model = onnx.shape_inference.infer_shapes(onnx.load(path))
+    model = onnx.load(path)
+    if model.opset_import[0].version < 13:  # scales per channel
+        model = onnx.version_converter.convert_version(model, 13)
+    model = onnx.shape_inference.infer_shapes(model)
     known = {v.name: v for v in [*model.graph.value_info, *model.graph.output]}
     del model.graph.output[:]
     model.graph.output.append(known.get(tensor) or onnx.helper.make_tensor_value_info(tensor, onnx.TensorProto.FLOAT, None))
@@ -93,15 +97,18 @@ def nncf_search(model, calibration, target, work):
 
     core = ov.Core()
     core.set_property('CPU', {'INFERENCE_NUM_THREADS': 1})
-    wanted = Ort(model)(calibration)
-    signal = sum(float((a.astype(np.float64) ** 2).sum()) for a in wanted)
+    pairs = list(zip(calibration, Ort(model)(calibration)))
 
-    def validate(compiled, data):
-        got = [compiled(s)[0] for s in data]
-        return 1 - sum(float(((a.astype(np.float64) - b) ** 2).sum()) for a, b in zip(wanted, got)) / signal, None
+    def validate(compiled, data):  # NNCF also asks for single samples, to rank operators
+        error = signal = 0.0
+        for sample, wanted in data:
+            wanted = wanted.astype(np.float64)
+            error += float(((wanted - compiled(sample)[0]) ** 2).sum())
+            signal += float((wanted ** 2).sum())
+        return 1 - error / signal, None
 
-    dataset = nncf.Dataset(calibration)
-    quantized = nncf.quantize_with_accuracy_control(core.read_model(model), dataset, nncf.Dataset(calibration), validate, max_drop=10 ** (-target / 10),
+    dataset = nncf.Dataset(pairs, lambda pair: pair[0])
+    quantized = nncf.quantize_with_accuracy_control(core.read_model(model), dataset, nncf.Dataset(pairs), validate, max_drop=10 ** (-target / 10),
                                                     drop_type=nncf.DropType.ABSOLUTE, subset_size=len(calibration))
     ov.save_model(quantized, work / 'nncf.xml', compress_to_fp16=False)
     return work / 'nncf.xml', {}
