@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cstring>
+#include <limits>
 #include <random>
 
 #include "quant/cause_text.h"
@@ -48,7 +50,8 @@ struct Layers {
     const ValueId a = g.add_constant<float>("w1", Shape{kWidth, kWidth}, w1);
     const ValueId h = g.add_value("hidden", f32);
     graph::Linear relu;
-    relu.activation = Activation::relu;
+    relu.activation = Activation::clip;  // at 0 from below
+    relu.b = std::numeric_limits<float>::infinity();
     g.add_node(relu, "first", {x, a}, {h});
     const ValueId y =
         g.add_value("y", TensorType{DType::f32, Shape{5, kClasses}, {}, Layout::plain});

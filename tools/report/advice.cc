@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "tools/report/metrics_json.h"
+#include "tools/report/text.h"
 
 namespace fold8::report {
 namespace {
@@ -34,6 +35,14 @@ Json fixes_json(const std::vector<quant::Fix>& fixes) {
   return list;
 }
 
+// Lines of at most 100 columns, all but the first behind `indent` spaces.
+std::string paragraph(const std::string& text, std::size_t indent, const std::string& start) {
+  std::string out;
+  for (const std::string& line : wrapped(printable(text), 100 - indent))
+    out += (out.empty() ? start : std::string(indent, ' ')) + line + "\n";
+  return out;
+}
+
 }  // namespace
 
 std::string what_to_do(const Report& r) {
@@ -41,11 +50,11 @@ std::string what_to_do(const Report& r) {
   std::string out = "\nWhat to do\n";
   for (std::size_t i = 0; i < std::min(kShown, r.findings.size()); ++i) {
     const quant::Finding& f = r.findings[i];
-    out += fmt::format("{}. {}", i + 1, f.layer);
+    out += fmt::format("{}. {}", i + 1, printable(f.layer));
     if (f.share) out += fmt::format(" (alone {:.0f} % of the error)", *f.share * 100);
-    out += "\n   cause: " + f.cause.text + "\n";
-    for (const quant::Fix& fix : f.fixes)
-      out += fmt::format("   try:   {}   ({})\n", fix.flag, fix.why);
+    out += "\n" + paragraph(f.cause.text, 10, "   cause: ");
+    for (const quant::Fix& fix : f.fixes)  // a flag is never broken: it is there to be pasted
+      out += fmt::format("   try:   {}\n", fix.flag) + paragraph(fix.why, 10, "          ");
   }
   if (r.findings.size() > kShown)
     out += fmt::format("{} more in the JSON report\n", r.findings.size() - kShown);
