@@ -142,7 +142,7 @@ TEST(Terminal, FitsAHundredColumns) {
   r.environment.other.path = "int8\x1b[31m.f8";
   r.comparison.layers[1].name =
       std::string("a\x1b]0;title\x07\xff\xe2\x80\xae") + std::string(400, 'b');
-  r.sensitivity = {{"second", 12.5, -0.25, {12.5}, {-0.25}, false, ""}};
+  r.sensitivity = {{r.comparison.layers[0].name, 12.5, -0.25, {12.5}, {-0.25}, false, ""}};
   judge(thresholds({"300"}), r);
   for (const bool costs : {true, false}) {
     if (!costs) r.sensitivity.clear();
