@@ -8,6 +8,11 @@
 namespace fold8::quant {
 namespace {
 
+bool all_equal(std::span<const float> scales) {
+  return scales.size() > 1 &&
+         std::all_of(scales.begin(), scales.end(), [&](float s) { return s == scales[0]; });
+}
+
 using graph::Graph;
 using graph::Node;
 
@@ -104,7 +109,8 @@ std::optional<WeightFacts> weight_facts(const Graph& reference, const Node& refe
   WeightFacts f;
   f.inputs = channels->inputs;
   f.outputs = channels->outputs;
-  f.per_tensor = type.quant && type.quant->is_per_tensor();
+  // `--weights tensor` writes the one scale once per channel.
+  f.per_tensor = type.quant && (type.quant->is_per_tensor() || all_equal(type.quant->scales()));
   f.count = w->size();
   f.input_max.assign(f.inputs, 0);
   f.input_power.assign(f.inputs, 0);
