@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "fusion/judged_outputs.h"
 #include "fusion/passes/float_pairs.h"
 #include "quant/cause_text.h"
 #include "tools/onnx/onnx.h"
@@ -165,6 +166,27 @@ Result<std::optional<quant::Finding>> statistics(const std::string& path,
   return found.ok() ? std::move(*found) : none;  // so may be a run of them
 }
 
+// Probabilities near 0 and 1 hide errors: where a Softmax gives an output, both models end at what
+// it reads, and the comparison's outputs are those. False, and nothing changed, where none does.
+Result<bool> judge_logits(std::shared_ptr<const exec::Model>& reference,
+                          std::shared_ptr<const exec::Model>& other, quant::SampleSource& samples,
+                          int threads, quant::Comparison& comparison) {
+  const auto names = fusion::judged_outputs(reference->graph());
+  graph::Graph a = reference->graph(), b = other->graph();
+  if (names.empty() || !fusion::judge_by(a, names) || !fusion::judge_by(b, names)) return false;
+  auto first = exec::Model::from_graph(std::move(a)),
+       second = exec::Model::from_graph(std::move(b));
+  if (!first.ok() || !second.ok()) return false;
+  quant::CompareOptions options;
+  options.layers = false;
+  options.threads = threads;
+  FOLD8_TRY(auto compared, quant::compare(*first, *second, samples, options));
+  comparison.outputs = std::move(compared.outputs);
+  reference = *std::move(first);
+  other = *std::move(second);
+  return true;
+}
+
 // Facts, shares of the error and conclusions.
 Result<std::vector<quant::Finding>> find_causes(std::shared_ptr<const exec::Model> reference,
                                                 std::shared_ptr<const exec::Model> other,
@@ -179,7 +201,10 @@ Result<std::vector<quant::Finding>> find_causes(std::shared_ptr<const exec::Mode
     progress("facts", done, total);
   };
   FOLD8_TRY(const auto facts, quant::measure_facts(reference, other, samples, facts_options));
-  if (sensitivity.empty() && has_error(comparison)) {
+  quant::Comparison judged = comparison;
+  FOLD8_TRY(const bool at_logits, judge_logits(reference, other, samples, threads, judged));
+  if (at_logits) sensitivity.clear();  // it was measured behind the Softmax
+  if (sensitivity.empty() && has_error(judged)) {
     quant::SensitivityOptions probe;
     probe.only = suspects(comparison);
     probe.most_samples = kProbedSamples;
@@ -187,7 +212,7 @@ Result<std::vector<quant::Finding>> find_causes(std::shared_ptr<const exec::Mode
     probe.progress = [&](std::size_t done, std::size_t total) { progress("probe", done, total); };
     FOLD8_TRY(sensitivity, quant::sensitivity(reference, other, samples, probe));
   }
-  return quant::conclude(comparison, facts, sensitivity, options);
+  return quant::conclude(judged, facts, sensitivity, options);
 }
 
 }  // namespace
