@@ -4,20 +4,18 @@
 usage: cli_test.py --fold8 BINARY --work DIR --venv DIR
 Exit statuses: 0 done, 1 a threshold was missed, 2 usage, 3 bad model or data, 4 unsupported, 5 I/O.
 """
-import argparse
 import json
 import os
 import random
 import re
 import resource
-import shutil
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / 'support'))
-from fold8_command import DATA, Checks, Fold8, enter_venv  # noqa: E402
+from fold8_command import DATA, Checks, Fold8, command_line, empty_folder  # noqa: E402
 
 USAGE, BAD, UNSUPPORTED, IO = 2, 3, 4, 5
 CNN = DATA / 'digits_cnn.onnx'
@@ -411,19 +409,11 @@ def results(t, good):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--fold8', required=True)
-    parser.add_argument('--work', required=True, type=Path)
-    parser.add_argument('--venv', required=True)
-    a = parser.parse_args()
-    enter_venv(a.venv)
+    a = command_line(__doc__)
     checks = Checks()
 
     def fresh(name):
-        work = (a.work / 'cli_test' / name).resolve()
-        shutil.rmtree(work, ignore_errors=True)
-        work.mkdir(parents=True)
-        return Cli(Fold8(a.fold8), checks, work)
+        return Cli(Fold8(a.fold8), checks, empty_folder(a.work / 'cli_test' / name))
 
     os.umask(0o022)
     good = f8_files(fresh('f8_files'))

@@ -3,7 +3,6 @@
 
 usage: statistics_test.py --fold8 BINARY --work DIR --venv DIR
 """
-import argparse
 import json
 import random
 import shutil
@@ -11,7 +10,7 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / 'support'))
-from fold8_command import DATA, Checks, Fold8, enter_venv  # noqa: E402
+from fold8_command import DATA, Checks, Fold8, command_line, empty_folder  # noqa: E402
 
 CNN, LN = DATA / 'digits_cnn.onnx', DATA / 'digits_ln.onnx'
 USAGE, BAD = 2, 3
@@ -111,15 +110,8 @@ def reestimating(fold8, checks, work):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--fold8', required=True)
-    parser.add_argument('--work', required=True, type=Path)
-    parser.add_argument('--venv', required=True)
-    a = parser.parse_args()
-    enter_venv(a.venv)
-    work = (a.work / 'statistics_test').resolve()
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir(parents=True)
+    a = command_line(__doc__)
+    work = empty_folder(a.work / 'statistics_test')
     checks, fold8 = Checks(), Fold8(a.fold8)
     for test in (merging, converting, inspecting, refusing, reestimating):
         test(fold8, checks, work)

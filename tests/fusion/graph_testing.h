@@ -15,6 +15,7 @@
 #include "runtime/graph/text.h"
 #include "runtime/graph/verify.h"
 #include "tests/support/evaluate_graph.h"
+#include "tests/support/parsed_graph.h"
 
 namespace fold8::fusion {
 
@@ -22,14 +23,7 @@ namespace fold8::fusion {
 // terms of size 1.
 inline constexpr double kFoldTolerance = 4e-6;
 
-inline graph::Graph parsed(std::string_view text) {
-  auto g = graph::parse(text);
-  EXPECT_TRUE(g.ok()) << g.error().message;
-  if (!g.ok()) return {};
-  const Status types = exec::infer_types(*g);
-  EXPECT_TRUE(types.ok()) << types.error().message;
-  return std::move(*g);
-}
+using testing_support::parsed;
 
 // What a person reads, in execution order: "conv", "relu", ...
 inline std::vector<std::string> op_names(const graph::Graph& g) {

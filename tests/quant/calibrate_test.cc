@@ -6,8 +6,8 @@
 #include <functional>
 #include <limits>
 
-#include "runtime/graph/text.h"
 #include "tests/support/memory_samples.h"
+#include "tests/support/parsed_graph.h"
 
 namespace fold8::quant {
 namespace {
@@ -17,14 +17,8 @@ using ::testing::HasSubstr;
 using testing_support::MemorySamples;
 using testing_support::model_of;
 using testing_support::normal_samples;
+using testing_support::parsed;
 using testing_support::tensor_of;
-
-graph::Graph parsed(const char* text) {
-  auto g = graph::parse(text);
-  EXPECT_TRUE(g.ok()) << g.error().message;
-  EXPECT_TRUE(exec::infer_types(*g).ok());
-  return std::move(*g);
-}
 
 // h = x + 1, y = exp(h)
 graph::Graph small() {

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 
 #include "quant/batch_norm_facts.h"
-#include "runtime/graph/text.h"
 #include "tests/support/memory_samples.h"
+#include "tests/support/parsed_graph.h"
 
 namespace fold8::quant {
 namespace {
@@ -13,16 +13,8 @@ using ::testing::ElementsAre;
 using ::testing::Pair;
 using testing_support::MemorySamples;
 using testing_support::model_of;
+using testing_support::parsed;
 using testing_support::tensor_of;
-
-graph::Graph parsed(const std::string& text) {
-  auto g = graph::parse(text);
-  EXPECT_TRUE(g.ok()) << g.error().message;
-  if (!g.ok()) return {};
-  const Status typed = exec::infer_types(*g);
-  EXPECT_TRUE(typed.ok()) << typed.error().message;
-  return std::move(*g);
-}
 
 ModelFacts measured(const graph::Graph& a, const graph::Graph& b, SampleSource& samples) {
   auto facts = measure_facts(model_of(a), model_of(b), samples);

@@ -7,8 +7,8 @@
 
 #include "quant/compare.h"
 #include "quant/weight_ranges.h"
-#include "runtime/graph/text.h"
 #include "tests/support/memory_samples.h"
+#include "tests/support/parsed_graph.h"
 
 namespace fold8::quant {
 namespace {
@@ -17,16 +17,8 @@ using ::testing::ElementsAre;
 using testing_support::MemorySamples;
 using testing_support::model_of;
 using testing_support::normal_samples;
+using testing_support::parsed;
 using testing_support::tensor_of;
-
-graph::Graph parsed(const std::string& text) {
-  auto g = graph::parse(text);
-  EXPECT_TRUE(g.ok()) << g.error().message;
-  if (!g.ok()) return {};
-  const Status typed = exec::infer_types(*g);
-  EXPECT_TRUE(typed.ok()) << typed.error().message;
-  return std::move(*g);
-}
 
 TEST(LayerPlots, RangesAndErrorsOfChannels) {
   LayerPlotter plotter(1, 2, 2);

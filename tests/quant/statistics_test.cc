@@ -10,8 +10,8 @@
 #include "quant/choose_params.h"
 #include "quant/data_warnings.h"
 #include "runtime/format/layout.h"
-#include "runtime/graph/text.h"
 #include "tests/support/memory_samples.h"
+#include "tests/support/parsed_graph.h"
 #include "tests/support/random.h"
 
 namespace fold8::quant {
@@ -24,14 +24,8 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing_support::MemorySamples;
 using testing_support::model_of;
+using testing_support::parsed;
 using testing_support::tensor_of;
-
-graph::Graph parsed(const char* text) {
-  auto g = graph::parse(text);
-  EXPECT_TRUE(g.ok()) << g.error().message;
-  EXPECT_TRUE(exec::infer_types(*g).ok());
-  return std::move(*g);
-}
 
 graph::Graph small() {
   return parsed(

@@ -5,14 +5,12 @@ layers, fits a phone, and shows names of strangers as text.
 usage: page_test.py --fold8 BINARY --work DIR --venv DIR
 Without Chromium (or CHROMIUM=...) the test is skipped (77); with FOLD8_REQUIRE_ZOO=1 that is a failure.
 """
-import argparse
-import shutil
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / 'support'))
 from browser import Browser, find_browser  # noqa: E402
-from fold8_command import DATA, Checks, Fold8, enter_venv, skip  # noqa: E402
+from fold8_command import DATA, Checks, Fold8, command_line, empty_folder, skip  # noqa: E402
 
 HOSTILE = ['</script><script>window.hacked=1</script>', '<img src=x onerror="window.hacked=1">', '\'"&amp;<b>{{x}}', '/*DATA*/', 'ü' * 300]
 LAYERS, MOST_BYTES = 1000, 4 << 20
@@ -169,18 +167,11 @@ def large_network(checks, fold8, browser, work):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--fold8', required=True)
-    parser.add_argument('--work', required=True, type=Path)
-    parser.add_argument('--venv', required=True)
-    a = parser.parse_args()
-    enter_venv(a.venv)
+    a = command_line(__doc__)
     binary = find_browser()
     if binary is None:
         skip('no Chromium: install the Debian package chromium, or set CHROMIUM')
-    work = a.work.resolve() / 'page_test'
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir(parents=True)
+    work = empty_folder(a.work / 'page_test')
     checks, fold8 = Checks(), Fold8(a.fold8)
     with Browser(binary) as browser:
         for test in (network_of_digits, names_of_strangers, large_network):

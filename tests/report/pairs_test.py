@@ -4,14 +4,12 @@ many samples of several shapes in little memory.
 
 usage: pairs_test.py --fold8 BINARY --work DIR --venv DIR
 """
-import argparse
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / 'support'))
-from fold8_command import DATA, Checks, Fold8, enter_venv  # noqa: E402
+from fold8_command import DATA, Checks, Fold8, command_line, empty_folder  # noqa: E402
 
 USAGE, BAD = 2, 3
 CALIBRATION = ('--calib', DATA / 'digits_calib.npz', '--stacked', '--max-samples', 16)
@@ -130,15 +128,8 @@ def many_samples(checks, fold8, work):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--fold8', required=True)
-    parser.add_argument('--work', required=True, type=Path)
-    parser.add_argument('--venv', required=True)
-    a = parser.parse_args()
-    enter_venv(a.venv)
-    work = a.work.resolve() / 'pairs_test'
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir(parents=True)
+    a = command_line(__doc__)
+    work = empty_folder(a.work / 'pairs_test')
     checks, fold8 = Checks(), Fold8(a.fold8)
     for test in (forms, smoothed, labels_and_limits, many_samples):
         print(f'{test.__name__}:')

@@ -3,15 +3,13 @@
 
 usage: schema_test.py --fold8 BINARY --work DIR --venv DIR
 """
-import argparse
 import json
-import shutil
 import sys
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / 'support'))
-from fold8_command import DATA, ROOT, Checks, Fold8, enter_venv  # noqa: E402
+from fold8_command import DATA, ROOT, Checks, Fold8, command_line, empty_folder  # noqa: E402
 
 EVAL = ('--data', DATA / 'digits_eval.npz', '--stacked', '--max-samples', 12)
 LABELS = DATA / 'digits_eval_labels.npy'
@@ -33,18 +31,11 @@ def zeros(path):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--fold8', required=True)
-    parser.add_argument('--work', required=True, type=Path)
-    parser.add_argument('--venv', required=True)
-    a = parser.parse_args()
-    enter_venv(a.venv)
+    a = command_line(__doc__)
     import jsonschema
     import numpy as np
 
-    work = a.work.resolve() / 'schema_test'
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir(parents=True)
+    work = empty_folder(a.work / 'schema_test')
     checks, fold8 = Checks(), Fold8(a.fold8)
     schema = json.loads((ROOT / 'tools/report/report.schema.json').read_text())
     jsonschema.Draft202012Validator.check_schema(schema)

@@ -1,4 +1,5 @@
 """What the Python tests share: the test environment, the fold8 command, targets, and checks that are counted, not raised."""
+import argparse
 import json
 import os
 import re
@@ -20,6 +21,25 @@ def enter_venv(venv):
         skip(f'the Python environment {venv} could not be made')
     python = Path(venv).resolve() / 'bin/python'
     os.execv(python, [str(python), *sys.argv])
+
+
+def command_line(doc):
+    """--fold8, --work and --venv, under the Python of tools/setup_venv.sh."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--fold8', required=True)
+    parser.add_argument('--work', required=True, type=Path)
+    parser.add_argument('--venv', required=True)
+    a = parser.parse_args()
+    enter_venv(a.venv)
+    return a
+
+
+def empty_folder(path):
+    """The folder, made anew, as an absolute path."""
+    path = Path(path).resolve()
+    shutil.rmtree(path, ignore_errors=True)
+    path.mkdir(parents=True)
+    return path
 
 
 def skip(why):
