@@ -129,15 +129,14 @@ Result<Attempts::Base> Attempts::prepare(Graph g) {
 }
 
 Result<std::shared_ptr<const exec::Model>> Attempts::float_model(const Base& base) {
-  Graph g = base.unlowered;
-  FOLD8_CHECK_OK(log_.run("emit", g, "emit float"));
-  return exec::Model::from_graph(std::move(g));
+  return float_model(base, {});
 }
 
-Result<std::shared_ptr<const exec::Model>> Attempts::judged_model(const Base& base) {
+Result<std::shared_ptr<const exec::Model>> Attempts::float_model(
+    const Base& base, const std::vector<std::string>& outputs) {
   Graph g = base.unlowered;
   FOLD8_CHECK_OK(log_.run("emit", g, "emit float"));
-  if (!base.judged.empty() && !judge_by(g, base.judged))
+  if (!outputs.empty() && !judge_by(g, outputs))
     return internal_error("a tensor that attempts are compared at is gone");
   return exec::Model::from_graph(std::move(g));
 }
@@ -232,8 +231,9 @@ Result<Score> Attempts::score_of(const Base& base, const Graph& emitted) {
   FloatOutputs others;
   const bool judged = base.judged.empty() || judge_by(g, base.judged);
   FOLD8_TRY(auto model, exec::Model::from_graph(std::move(g)));
-  return score([&] { return judged ? judged_model(base) : float_model(base); }, model, *samples_,
-               options_.score_samples, options_.threads, judged ? *base.outputs : others);
+  return score([&] { return judged ? float_model(base, base.judged) : float_model(base); }, model,
+               *samples_, options_.score_samples, options_.threads,
+               judged ? *base.outputs : others);
 }
 
 // For people: errors of the outputs themselves.
@@ -331,11 +331,19 @@ Status Attempts::try_smoothed(Base& base, Attempt& best) {
   if (!can_gain(best, kGoodSqnrDb)) return ok_status();
   FOLD8_TRY(auto smooth, smoothed(base));
   if (!smooth) return ok_status();
-  FOLD8_TRY(Attempt a, attempt(*smooth, chosen_, ""));
-  if (gain(a, best) < kLeastGainDb) return ok_status();
-  best = std::move(a);
-  base = *std::move(smooth);
+  FOLD8_CHECK_OK(adopt(*std::move(smooth), kLeastGainDb, base, best));
   return ok_status();
+}
+
+// Tries another form of the network. Returns the gain, if it was at least `least_db` and `base` and
+// `best` are now those of the other form; else 0.
+Result<double> Attempts::adopt(Base other, double least_db, Base& base, Attempt& best) {
+  FOLD8_TRY(Attempt a, attempt(other, chosen_, ""));
+  const double more = gain(a, best);
+  if (more < least_db) return 0.0;
+  best = std::move(a);
+  base = std::move(other);
+  return more;
 }
 
 // Channels of like size between convolutions, over skip connections too.
@@ -349,10 +357,7 @@ Status Attempts::try_balanced(Base& base, Attempt& best) {
   if (classes == 0) return ok_status();
   FOLD8_TRY(Base balanced, prepare(std::move(g)));
   balanced.smoothed = base.smoothed;
-  FOLD8_TRY(Attempt a, attempt(balanced, chosen_, ""));
-  if (gain(a, best) < kLeastFreeGainDb) return ok_status();
-  best = std::move(a);
-  base = std::move(balanced);
+  FOLD8_CHECK_OK(adopt(std::move(balanced), kLeastFreeGainDb, base, best));
   return ok_status();
 }
 
@@ -365,14 +370,11 @@ Status Attempts::try_equalized(Base& base, Attempt& best) {
   if (tally.applied == 0) return ok_status();
   FOLD8_TRY(Base equalized, prepare(std::move(g)));
   equalized.smoothed = base.smoothed;
-  FOLD8_TRY(Attempt a, attempt(equalized, chosen_, ""));
-  const double more = gain(a, best);
-  if (more < kLeastGainDb) return ok_status();
-  summary_.warnings.push_back("factors were moved between " + std::to_string(tally.applied) +
-                              " pairs of layers (equalization), for " + decibels(more) +
-                              "; --no-equalize leaves them");
-  best = std::move(a);
-  base = std::move(equalized);
+  FOLD8_TRY(const double more, adopt(std::move(equalized), kLeastGainDb, base, best));
+  if (more > 0)
+    summary_.warnings.push_back("factors were moved between " + std::to_string(tally.applied) +
+                                " pairs of layers (equalization), for " + decibels(more) +
+                                "; --no-equalize leaves them");
   return ok_status();
 }
 

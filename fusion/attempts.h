@@ -69,8 +69,9 @@ class Attempts {
   bool needs_ranges(const graph::Graph& g) const;
   bool may_want_rows(const graph::Graph& unlowered) const;
   Result<std::map<std::string, quant::SampleRows>> rows_of(const Base& base);
-  // With base.judged as outputs.
-  Result<std::shared_ptr<const exec::Model>> judged_model(const Base& base);
+  // With other outputs (base.judged); empty: its own.
+  Result<std::shared_ptr<const exec::Model>> float_model(const Base& base,
+                                                         const std::vector<std::string>& outputs);
   Status calibrate(Base& base, std::shared_ptr<const exec::Model> model);
   void remember_data(const quant::CalibrationTable& table);
   Result<Score> score_of(const Base& base, const graph::Graph& emitted);
@@ -86,6 +87,7 @@ class Attempts {
   Status weigh_streams(const Base& base, Attempt& best);
   Status weigh_attention(const Base& base, Attempt& best);
   Result<std::optional<Base>> smoothed(const Base& base);
+  Result<double> adopt(Base other, double least_db, Base& base, Attempt& best);
   Status try_smoothed(Base& base, Attempt& best);
   Status try_static(const Base& base, Attempt& best);
   Status try_rounded(const Base& base, Attempt& best);
