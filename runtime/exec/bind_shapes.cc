@@ -57,7 +57,7 @@ class SegmentInference {
     const int count = static_cast<int>(b_.info.order.size());
     int p = b_.segment.begin;
     for (; p < count; ++p) {
-      prefetch(p + 2);
+      prefetch(p);
       const graph::Node& n = b_.info.g.node(b_.info.order[static_cast<std::size_t>(p)]);
       FOLD8_TRY(const bool ready, operands_ready(n));
       if (!ready) break;
@@ -68,12 +68,31 @@ class SegmentInference {
   }
 
  private:
-  // A run has driven the graph out of the caches.
+  // A run has driven the graph out of the caches: what the walk will read is asked for in time, the
+  // node first, then the list of its values, then what is known of them.
   void prefetch(int p) const {
-    if (p >= static_cast<int>(b_.info.order.size())) return;
-    const auto* n =
-        reinterpret_cast<const char*>(&b_.info.g.node(b_.info.order[static_cast<std::size_t>(p)]));
-    for (std::size_t i = 0; i < sizeof(graph::Node); i += 64) __builtin_prefetch(n + i);
+    if (const graph::Node* n = ahead(p + 6)) touch(n, sizeof(*n));
+    if (const graph::Node* n = ahead(p + 4)) {
+      touch(n->inputs.data(), n->inputs.size() * sizeof(graph::ValueId));
+      touch(n->outputs.data(), n->outputs.size() * sizeof(graph::ValueId));
+    }
+    if (const graph::Node* n = ahead(p + 2))
+      for (const auto* list : {&n->inputs, &n->outputs})
+        for (graph::ValueId v : *list)
+          if (v != graph::kNoValue) {
+            touch(&b_.plan.facts[v], sizeof(Facts));
+            touch(&b_.info.g.type(v), sizeof(TensorType));
+          }
+  }
+
+  const graph::Node* ahead(int p) const {
+    if (p >= static_cast<int>(b_.info.order.size())) return nullptr;
+    return &b_.info.g.node(b_.info.order[static_cast<std::size_t>(p)]);
+  }
+
+  static void touch(const void* at, std::size_t bytes) {
+    for (std::size_t i = 0; i < bytes; i += 64)
+      __builtin_prefetch(static_cast<const char*>(at) + i);
   }
 
   // The value's bytes are there: it was made by an earlier segment, or the run gave it.
