@@ -366,9 +366,11 @@ def searches(t):
              ('weights only', [*common, '-o', out, '--target-sqnr', 30, '--activations', 'float'], ['--activations']),
              ('labels that decide nothing', [*common, '-o', out, '--target-sqnr', 30, '--labels', DATA / 'digits_eval_labels.npy'], ['--max-accuracy-drop']),
              ('a log of nothing', [*common, '-o', out, '--search-log', log], ['--target-sqnr']),
+             ('a log that is something else', [*common, '-o', out, '--target-sqnr', 30, '--search-log', t.file('notes.txt', b'mine\n')], ['notes.txt']),
              ('a negative target', [*common, '-o', out, '--target-sqnr', -3], ['--target-sqnr']))
     for what, command, words in wrong:
         t.refuses(f'search, {what}', command, USAGE, words)
+    t.checks.expect((t.work / 'notes.txt').read_bytes() == b'mine\n', 'search: a file that is no log stays as it is')
     t.refuses('search, labels of other samples', [*common, '-o', out, '--max-accuracy-drop', 0.01, '--labels', DATA / 'digits_eval_labels.npy'],
               BAD, ['labels'])
 

@@ -25,6 +25,8 @@ std::string target_text(const SearchArgs& args, const fusion::SearchSummary& s) 
   return fmt::format("{}", fmt::join(parts, " and "));
 }
 
+constexpr std::string_view kLineBegin = "{\"fold8\":";  // of every line of a log
+
 // "31.4 dB (30.2)": the value and its lower bound.
 std::string with_bound(const std::optional<double>& value, const std::optional<double>& low,
                        const char* format) {
@@ -152,6 +154,15 @@ Status SearchLog::read() {
   if (!in)
     return errno == ENOENT ? ok_status()
                            : io_error("cannot read " + path_ + ": " + std::strerror(errno));
+  std::string begin(kLineBegin.size(), '\0');
+  in.read(begin.data(), static_cast<std::streamsize>(begin.size()));
+  begin.resize(static_cast<std::size_t>(in.gcount()));
+  if (!kLineBegin.starts_with(begin))
+    return invalid_argument("--search-log " + path_ +
+                            ": this file is no log of a search, and is left as it is; name one "
+                            "that is, or a new one");
+  in.clear();
+  in.seekg(0);
   for (std::string line; std::getline(in, line);) {
     cut_off_ = in.eof();  // no line end: the next line must not go on there
     const Json j = Json::parse(line, nullptr, false);
