@@ -88,16 +88,9 @@ struct StripAvx2 {
       }
   }
   static void fill(const StripRows& s, int, std::size_t to_step, std::uint8_t* to) {
-    // Whole vectors may reach beyond the last run, but not beyond x. (Rows of padding are long.)
-    const std::size_t slack = (16 - s.width % 16) % 16;
-    bool careful = false;
-    for (int r = 0; r < 2; ++r)
-      careful = careful || (s.step[r] != 0 && static_cast<std::size_t>(s.end - s.from[r]) <
-                                                  (s.count - 1) * s.step[r] + s.width + slack);
-    if (careful)
-      fill_runs<true>(s, to_step, to);
-    else
-      fill_runs<false>(s, to_step, to);
+    const std::size_t whole = strip_whole_runs(s, 2);
+    fill_runs<false>(strip_runs(s, 0, whole), to_step, to);
+    fill_runs<true>(strip_runs(s, whole, s.count - whole), to_step, to + whole * to_step);
   }
 
   struct Short {
