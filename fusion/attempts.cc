@@ -1,6 +1,5 @@
 #include "fusion/attempts.h"
 
-#include <cstdlib>
 #include <set>
 
 #include "fusion/batch_norms.h"
@@ -13,6 +12,7 @@
 #include "fusion/prefer_speed.h"
 #include "fusion/round_weights.h"
 #include "fusion/statistics.h"
+#include "fusion/text.h"
 #include "quant/data_warnings.h"
 
 namespace fold8::fusion {
@@ -34,24 +34,10 @@ bool can_gain(const Attempt& a, double enough) {
   return a.score.worst_sqnr_db && !(*a.score.worst_sqnr_db > enough);
 }
 
-// In dB, of the worst output; `over` has one.
-double gain(const Attempt& a, const Attempt& over) {
-  return a.score.worst_sqnr_db.value_or(1e9) - *over.score.worst_sqnr_db;
-}
-
-bool better(const Attempt& a, const Attempt& b) {
-  return a.score.worst_sqnr_db.value_or(1e9) > b.score.worst_sqnr_db.value_or(1e9);
-}
-
 std::set<std::string> names_to_smooth(const Graph& g) {
   std::set<std::string> names;
   for (const auto& [name, axis] : values_to_smooth(g)) names.insert(name);
   return names;
-}
-
-std::string decibels(double db) {
-  const long tenths = static_cast<long>(db * 10 + (db < 0 ? -0.5 : 0.5));
-  return std::to_string(tenths / 10) + "." + std::to_string(std::abs(tenths % 10)) + " dB";
 }
 
 }  // namespace
@@ -485,6 +471,7 @@ Status Attempts::try_remedies(const Base& base, Attempt& best) {
     summary_.warnings.push_back("INT8 was poor (" + decibels(before) +
                                 "); remedy taken: " + best.remedy + ", now " +
                                 decibels(best.score.worst_sqnr_db.value_or(0)));
+  if (is_poor(best)) FOLD8_CHECK_OK(try_float_layers(base, best));
   if (is_poor(best))
     summary_.warnings.push_back(
         "INT8 stays poor on the samples (worst output " +

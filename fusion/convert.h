@@ -42,6 +42,8 @@ struct ConvertOptions {
   Target target;
   SearchMemory* memory = nullptr;  // of scored candidates; null: only this run's
   double poor_sqnr_db = 15;
+  // Share of the multiply-adds that the remedies may leave float where INT8 stays poor.
+  double most_float_share = 0.05;
   std::size_t score_samples = 16;  // samples the check uses at most
   int threads = 1;
   // stage name, done and total of it (0: not countable)

@@ -35,6 +35,7 @@ ConvertOptions without_target(const ConvertOptions& o) {
   ConvertOptions plain = o;
   plain.target = {};
   plain.memory = nullptr;
+  plain.most_float_share = 0;
   if (plain.quantize.streams == Streams::automatic) plain.quantize.streams = Streams::u8;
   if (plain.quantize.attention == AttentionProducts::automatic)
     plain.quantize.attention = AttentionProducts::int8;
