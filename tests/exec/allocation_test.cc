@@ -107,7 +107,9 @@ void expect_no_allocation_while_growing(const char* text, bool values) {
     });
     EXPECT_TRUE(ok);
     // The reference is written to be read: its attention has vectors.
-    if (s->model().target().name != "reference") EXPECT_EQ(calls, 0);
+    if (s->model().target().name != "reference") {
+      EXPECT_EQ(calls, 0);
+    }
     EXPECT_EQ(s->plans_made(), plans);
     EXPECT_EQ(s->state_length(0), 100);
   }
