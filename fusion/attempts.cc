@@ -179,6 +179,7 @@ void Attempts::remember_data(const quant::CalibrationTable& table) {
 
 Result<Attempt> Attempts::emit(const Base& base, QuantizeOptions options, std::string remedy) {
   options.calibration = base.table ? &*base.table : nullptr;
+  options.cache = &weights_;
   if (options_.cost_table != nullptr)
     options.also_float.merge(
         slower_in_int8(base.graph, base.shapes, *options_.cost_table, options));
@@ -188,7 +189,10 @@ Result<Attempt> Attempts::emit(const Base& base, QuantizeOptions options, std::s
     FOLD8_TRY(a.outcome, quantize(a.graph, options));
     FOLD8_TRY(Tally fused, fusion::run(fusion::stage("lower"), a.graph));
     a.batch_norms_left = batch_norms_left(a.graph);
-    FOLD8_TRY(Tally emitted, fusion::run(fusion::stage("emit"), a.graph));
+    Context context;
+    context.weights = &weights_;
+    FOLD8_TRY(Tally emitted, fusion::run(fusion::stage("emit"), a.graph, context));
+    weights_.end_attempt();
     remember(fused.declined, a.declined);
     remember(emitted.declined, a.declined);
   }

@@ -13,6 +13,7 @@
 #include "fusion/model_facts.h"
 #include "fusion/score.h"
 #include "fusion/stage_log.h"
+#include "fusion/weight_cache.h"
 #include "quant/calibrate.h"
 #include "quant/sample_rows.h"
 #include "runtime/exec/model.h"
@@ -105,6 +106,7 @@ class Attempts {
   TypicalInput typical_;
   bool measured_ = false;  // the network as it came
   std::optional<Base> base_;
+  WeightCache weights_;
   std::vector<std::size_t> scored_;  // samples
   QuantizeOptions chosen_;           // what the options say, and what the samples decided so far
 };
