@@ -14,6 +14,7 @@
 #include "fusion/rank_layers.h"
 #include "fusion/score.h"
 #include "fusion/stage_log.h"
+#include "fusion/weight_cache.h"
 #include "quant/calibrate.h"
 #include "quant/sample_rows.h"
 #include "runtime/exec/model.h"
@@ -53,7 +54,7 @@ class Attempts {
     std::vector<SmoothedTensor> smoothed;
     std::vector<std::string> judged;  // judged_outputs(); empty: the outputs are
     std::shared_ptr<MeanResults> means = std::make_shared<MeanResults>();  // once they are known
-    std::shared_ptr<FloatOutputs> outputs = std::make_shared<FloatOutputs>();  // those judged
+    std::shared_ptr<FloatOutputs> outputs = std::make_shared<FloatOutputs>();  // of reference()
   };
 
   // `fused`: canonicalized, folded, activations and residuals fused.
@@ -78,13 +79,12 @@ class Attempts {
   bool needs_ranges(const graph::Graph& g) const;
   bool may_want_rows(const graph::Graph& unlowered) const;
   Result<std::map<std::string, quant::SampleRows>> rows_of(const Base& base);
-  // With other outputs (base.judged); empty: its own.
-  Result<std::shared_ptr<const exec::Model>> float_model(const Base& base,
-                                                         const std::vector<std::string>& outputs);
+  // What attempts are compared with: the float network, which also gives what they are judged by.
+  Result<std::shared_ptr<const exec::Model>> reference(const Base& base);
+  bool moves_factors() const;
   Status calibrate(Base& base, std::shared_ptr<const exec::Model> model);
   void remember_data(const quant::CalibrationTable& table);
   Result<Score> score_of(const Base& base, const graph::Graph& emitted);
-  Status score_outputs(const Base& base, Attempt& a);
   Result<Attempt> attempt(const Base& base, const QuantizeOptions& options, std::string remedy);
   bool is_poor(const Attempt& a) const;
   // What only some models gain from: an error means that it is left out, with a warning.
@@ -120,7 +120,9 @@ class Attempts {
   TypicalInput typical_;
   bool measured_ = false;  // the network as it came
   std::optional<Base> base_;
-  QuantizeOptions chosen_;  // what the options say, and what the samples decided so far
+  WeightCache weights_;
+  std::vector<std::size_t> scored_;  // samples
+  QuantizeOptions chosen_;           // what the options say, and what the samples decided so far
 };
 
 }  // namespace fold8::fusion

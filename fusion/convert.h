@@ -44,7 +44,9 @@ struct ConvertOptions {
   double poor_sqnr_db = 15;
   // Share of the multiply-adds that the remedies may leave float where INT8 stays poor.
   double most_float_share = 0.05;
-  std::size_t score_samples = 16;  // samples the check uses at most
+  // Samples the check uses at most: the first ones, or without `search`, where little depends on
+  // it, fewer, spread over all.
+  std::size_t score_samples = 16, one_pass_samples = 4;
   int threads = 1;
   // stage name, done and total of it (0: not countable)
   std::function<void(const std::string& stage, std::size_t done, std::size_t total)> progress;
@@ -77,14 +79,15 @@ struct ConvertSummary {
   std::vector<std::string> quantized_tables;  // of embeddings (passes/quantize_tables.h): no layers
   std::vector<FloatLayer> float_layers;
   std::vector<std::string> warnings;  // constant tensors, remedies taken, poor outputs that remain
-  std::vector<OutputError> outputs;   // INT8 against float on the samples
+  std::vector<OutputError> outputs;   // INT8 against float on scored_samples of the samples
   std::vector<SmoothedTensor> smoothed;
   std::vector<ReestimatedNorm> reestimated;
   int batch_norms_left = 0;
   std::string speed_target;              // of the cost table that chose the layers; empty: none did
   std::optional<double> int8_mac_share;  // none without multiply-adds
   std::optional<double> int8_attention_share;
-  std::size_t samples = 0;              // it was calibrated on
+  std::size_t samples = 0;  // it was calibrated on
+  std::size_t scored_samples = 0;
   std::optional<SearchSummary> search;  // with a target
 };
 

@@ -47,16 +47,17 @@ Status run_front(Graph& g, quant::SampleSource* samples, const ConvertOptions& o
   return log.run("attention", g);
 }
 
-quant::CalibrateOptions observation_of(const Graph& lowered, int threads) {
+quant::CalibrateOptions observation_of(const Graph& lowered, int threads, bool channels) {
   quant::CalibrateOptions o;
   o.observe = values_to_observe(lowered);
   o.look_for_nan = values_at_the_edge(lowered);
+  o.threads = threads;
+  if (!channels) return o;
   o.channel_axis = values_to_smooth(lowered);
   for (const auto& [name, axis] : values_to_balance(lowered)) {
     o.channel_axis.emplace(name, axis);
     o.observe.insert(name);
   }
-  o.threads = threads;
   return o;
 }
 

@@ -15,7 +15,8 @@ Status run_front(graph::Graph& g, quant::SampleSource* samples, const ConvertOpt
                  StageLog& log, ConvertSummary& summary);
 
 // What calibration looks at in such a graph, once layers that the file itself brings as INT8 are
-// lowered.
-quant::CalibrateOptions observation_of(const graph::Graph& lowered, int threads);
+// lowered. `channels`: also the ranges of channels, for what moves factors between layers.
+quant::CalibrateOptions observation_of(const graph::Graph& lowered, int threads,
+                                       bool channels = true);
 
 }  // namespace fold8::fusion

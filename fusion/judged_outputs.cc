@@ -37,6 +37,19 @@ std::vector<std::string> judged_outputs(const Graph& g) {
   return any ? names : std::vector<std::string>();
 }
 
+std::vector<std::size_t> judge_also(Graph& g, const std::vector<std::string>& names) {
+  const std::vector<ValueId> own = g.outputs;
+  if (names.size() != own.size() || !judge_by(g, names)) return {};
+  std::vector<std::size_t> places;
+  std::vector<ValueId> outputs = own;
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    places.push_back(g.outputs[i] == own[i] ? i : outputs.size());
+    if (g.outputs[i] != own[i]) outputs.push_back(g.outputs[i]);
+  }
+  g.outputs = std::move(outputs);
+  return places;
+}
+
 bool judge_by(Graph& g, const std::vector<std::string>& names) {
   std::vector<ValueId> outputs;
   for (std::size_t i = 0; i < names.size(); ++i) {

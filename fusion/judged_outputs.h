@@ -3,6 +3,7 @@
 // others.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -15,5 +16,9 @@ std::vector<std::string> judged_outputs(const graph::Graph& g);
 
 // Makes those tensors the outputs. False, and nothing changed, if one is no plain f32 tensor here.
 bool judge_by(graph::Graph& g, const std::vector<std::string>& names);
+
+// Adds those tensors to the outputs, behind them: where they are then, one for each of the graph's
+// own outputs. Empty, and nothing changed, without names or if one is no plain f32 tensor here.
+std::vector<std::size_t> judge_also(graph::Graph& g, const std::vector<std::string>& names);
 
 }  // namespace fold8::fusion

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "runtime/exec/session.h"
 
@@ -9,16 +10,17 @@ namespace fold8::fusion {
 
 namespace {
 
-// The reference's outputs on sample i: kept ones, or of a run.
+// The reference's outputs on scored sample k: kept ones, or of a run.
 class Reference {
  public:
-  Reference(const ModelMaker& model, const exec::SessionOptions& options, FloatOutputs& kept)
-      : model_(model), options_(options), kept_(kept) {}
+  Reference(const ModelMaker& model, const exec::SessionOptions& options,
+            const std::vector<std::size_t>& scored, FloatOutputs& kept)
+      : model_(model), options_(options), scored_(scored), kept_(kept) {}
 
-  Result<std::vector<TensorView>> outputs(std::size_t i, const std::vector<TensorView>& inputs) {
-    if (i < kept_.samples.size()) {
+  Result<std::vector<TensorView>> outputs(std::size_t k, const std::vector<TensorView>& inputs) {
+    if (k < kept_.samples.size()) {
       std::vector<TensorView> views;
-      for (const Tensor& t : kept_.samples[i]) views.push_back(t.view());
+      for (const Tensor& t : kept_.samples[k]) views.push_back(t.view());
       return views;
     }
     if (session_ == nullptr) {
@@ -28,21 +30,35 @@ class Reference {
     FOLD8_CHECK_OK(session_->run(inputs));
     const auto& outputs = session_->outputs();
     std::vector<TensorView> views(outputs.begin(), outputs.end());
-    kept_.keep(i, views);
+    kept_.keep(scored_, scored_[k], views);
     return views;
   }
 
  private:
   const ModelMaker& model_;
   const exec::SessionOptions& options_;
+  const std::vector<std::size_t>& scored_;
   FloatOutputs& kept_;
   std::unique_ptr<exec::Session> session_;
 };
 
 }  // namespace
 
-void FloatOutputs::keep(std::size_t i, const std::vector<TensorView>& outputs) {
-  if (i != samples.size()) return;
+std::vector<std::size_t> first_samples(std::size_t count, std::size_t most) {
+  std::vector<std::size_t> chosen(std::min(count, most));
+  std::iota(chosen.begin(), chosen.end(), std::size_t{0});
+  return chosen;
+}
+
+std::vector<std::size_t> even_samples(std::size_t count, std::size_t most) {
+  std::vector<std::size_t> chosen = first_samples(count, most);
+  for (std::size_t k = 0; k < chosen.size(); ++k) chosen[k] = k * count / chosen.size();
+  return chosen;
+}
+
+void FloatOutputs::keep(const std::vector<std::size_t>& scored, std::size_t i,
+                        const std::vector<TensorView>& outputs) {
+  if (samples.size() >= scored.size() || scored[samples.size()] != i) return;
   std::size_t more = 0;
   for (const TensorView& v : outputs) more += v.bytes();
   if (bytes + more > kMostBytes) return;
@@ -56,21 +72,22 @@ void FloatOutputs::keep(std::size_t i, const std::vector<TensorView>& outputs) {
 }
 
 Result<Score> score(const ModelMaker& reference, std::shared_ptr<const exec::Model> candidate,
-                    quant::SampleSource& samples, std::size_t at_most, int threads,
+                    quant::SampleSource& samples, const ScoreOptions& score_options,
                     FloatOutputs& kept) {
   exec::SessionOptions options;
-  options.threads = threads;
-  Reference a(reference, options, kept);
+  options.threads = score_options.threads;
+  Reference a(reference, options, score_options.samples, kept);
   FOLD8_TRY(auto b, exec::Session::create(candidate, options));
   const graph::Graph& g = candidate->graph();
   const std::size_t outputs = g.outputs.size();
   std::vector<quant::ErrorMeter> meters(outputs);
   std::vector<quant::ClassMeter> classes(outputs);
-  for (std::size_t i = 0; i < std::min(at_most, samples.count()); ++i) {
+  for (std::size_t k = 0; k < score_options.samples.size(); ++k) {
+    const std::size_t i = score_options.samples[k];
     FOLD8_TRY(const std::vector<Tensor> inputs, samples.sample(i));
     std::vector<TensorView> views;
     for (const Tensor& t : inputs) views.push_back(t.view());
-    FOLD8_TRY(const std::vector<TensorView> wanted, a.outputs(i, views));
+    FOLD8_TRY(const std::vector<TensorView> wanted, a.outputs(k, views));
     FOLD8_CHECK_OK(b->run(views));
     for (std::size_t o = 0; o < outputs; ++o) {
       const TensorView &x = wanted[o], &y = b->outputs()[o];
@@ -84,13 +101,17 @@ Result<Score> score(const ModelMaker& reference, std::shared_ptr<const exec::Mod
     }
   }
   Score result;
-  for (std::size_t o = 0; o < outputs; ++o) {
+  const auto& judged = score_options.judged;
+  for (std::size_t own = 0; own < (judged.empty() ? outputs : judged.size()); ++own) {
+    const std::size_t o = judged.empty() ? own : judged[own];
+    if (g.type(g.outputs[own]).dtype == DType::f32)
+      result.outputs.push_back(
+          {g.value(g.outputs[own]).name, meters[own].summary(), classes[own].top1()});
     if (g.type(g.outputs[o]).dtype != DType::f32) continue;
-    OutputError e{g.value(g.outputs[o]).name, meters[o].summary(), classes[o].top1()};
-    if (e.error.sqnr_db)
-      result.worst_sqnr_db = std::min(result.worst_sqnr_db.value_or(1e9), *e.error.sqnr_db);
-    if (e.top1) result.worst_top1 = std::min(result.worst_top1.value_or(1), *e.top1);
-    result.outputs.push_back(std::move(e));
+    if (const auto db = meters[o].summary().sqnr_db)
+      result.worst_sqnr_db = std::min(result.worst_sqnr_db.value_or(1e9), *db);
+    if (const auto top1 = classes[o].top1())
+      result.worst_top1 = std::min(result.worst_top1.value_or(1), *top1);
   }
   return result;
 }

@@ -277,9 +277,13 @@ Result<Attempt> Search::finish() {
   FOLD8_TRY(Attempt a, emit(c));
   FOLD8_TRY(auto model, exec::Model::from_graph(a.graph));
   FloatOutputs kept;
+  ScoreOptions o;
+  o.samples = first_samples(samples_.judging.count(), samples_.judging.count());
+  o.threads = options_.threads;
   const auto& source = origins_[c.origin].source;
-  FOLD8_TRY(a.score, fusion::score([&] { return source->float_model; }, model, samples_.judging,
-                                   samples_.judging.count(), options_.threads, kept));
+  FOLD8_TRY(a.score,
+            fusion::score([&] { return source->float_model; }, model, samples_.judging, o, kept));
+  summary_.scored_samples = o.samples.size();
   const ConvertSummary& from = origins_[c.origin].source->summary;
   summary_.stages.insert(summary_.stages.begin(), from.stages.begin(), from.stages.end());
   summary_.warnings.insert(summary_.warnings.end(), from.warnings.begin(), from.warnings.end());

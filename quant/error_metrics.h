@@ -28,6 +28,7 @@ class ErrorMeter {
   ErrorSummary summary() const;
 
  private:
+  void add_finite(const float* reference, const float* got, std::size_t n);
   double ref2_ = 0, err2_ = 0, got2_ = 0, dot_ = 0, err_ = 0, max_abs_ = 0;
   std::uint64_t n_ = 0;
 };

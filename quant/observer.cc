@@ -6,6 +6,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "quant/wide.h"
+
 namespace fold8::quant {
 namespace {
 
@@ -100,7 +102,7 @@ void Histogram::add(std::span<const float> values, const Extent& extent) {
   for (std::size_t begin = 0; begin < values.size(); begin += kBlock) {
     const std::size_t n = std::min(kBlock, values.size() - begin);
     const float* v = values.data() + begin;
-    number_bins(v, n, exponent_, numbers.data());
+    wide([&] { number_bins(v, n, exponent_, numbers.data()); });
     if (tables.empty()) {
       for (std::size_t i = 0; i < n; ++i) ++bins_[static_cast<std::size_t>(numbers[i])];
       continue;
@@ -153,14 +155,21 @@ Extent extent_of(std::span<const float> values) {
   std::array<std::uint32_t, kLanes> odd{};  // set where an exponent has all its bits
   lo.fill(values[0]);
   hi.fill(values[0]);
-  std::size_t i = 0;
-  for (; i + kLanes <= values.size(); i += kLanes)
-    for (std::size_t l = 0; l < kLanes; ++l) {
-      const float v = values[i + l];
-      lo[l] = v < lo[l] ? v : lo[l];
-      hi[l] = v > hi[l] ? v : hi[l];
-      odd[l] |= (std::bit_cast<std::uint32_t>(v) & 0x7f800000u) == 0x7f800000u ? 1u : 0u;
-    }
+  const std::size_t whole = values.size() / kLanes * kLanes;
+  wide([&] {
+    std::array<float, kLanes> least = lo, most = hi;  // in registers
+    std::array<std::uint32_t, kLanes> seen = odd;
+    for (const float* v = values.data(); v < values.data() + whole; v += kLanes)
+      for (std::size_t l = 0; l < kLanes; ++l) {
+        least[l] = v[l] < least[l] ? v[l] : least[l];
+        most[l] = v[l] > most[l] ? v[l] : most[l];
+        seen[l] |= (std::bit_cast<std::uint32_t>(v[l]) & 0x7f800000u) == 0x7f800000u ? 1u : 0u;
+      }
+    lo = least;
+    hi = most;
+    odd = seen;
+  });
+  std::size_t i = whole;
   for (std::size_t l = 0; i < values.size(); ++i, ++l) {
     lo[l] = std::min(lo[l], values[i]);
     hi[l] = std::max(hi[l], values[i]);
@@ -294,10 +303,14 @@ std::size_t first_not_finite(std::span<const float> values) {
   constexpr std::size_t kBlock = 4096;
   for (std::size_t b = 0; b < values.size(); b += kBlock) {
     const std::size_t end = std::min(values.size(), b + kBlock);
-    bool bad = false;
-    for (std::size_t i = b; i < end; ++i)
-      bad |= (std::bit_cast<std::uint32_t>(values[i]) & 0x7f800000u) == 0x7f800000u;
-    if (!bad) continue;
+    std::uint32_t bad = 0;
+    wide([&] {
+      std::uint32_t any = 0;
+      for (std::size_t i = b; i < end; ++i)
+        any |= (std::bit_cast<std::uint32_t>(values[i]) & 0x7f800000u) == 0x7f800000u ? 1u : 0u;
+      bad = any;
+    });
+    if (bad == 0) continue;
     for (std::size_t i = b; i < end; ++i)
       if (!std::isfinite(values[i])) return i;
   }

@@ -2,21 +2,28 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
+
+#include "quant/wide.h"
 
 namespace fold8::quant {
 namespace {
 
-// Index of the element that plain position `i` has in channels_last order of [N, C, S].
-struct Reorder {
-  std::size_t channels, space;
-  bool needed;
-  std::size_t operator()(std::size_t i) const {
-    if (!needed) return i;
-    const std::size_t s = i % space, c = i / space % channels, n = i / space / channels;
-    return (n * space + s) * channels + c;
-  }
-};
+// [N, space, channels] as [N, channels, space], `n` elements in all.
+template <class T>
+std::vector<T> channels_first(const T* from, std::size_t n, std::size_t channels,
+                              std::size_t space) {
+  std::vector<T> to(n);
+  constexpr std::size_t kTile = 32;  // its cache lines stay at hand on both sides
+  for (std::size_t at = 0; at < n; at += channels * space)
+    for (std::size_t s0 = 0; s0 < space; s0 += kTile)
+      for (std::size_t c0 = 0; c0 < channels; c0 += kTile)
+        for (std::size_t c = c0; c < std::min(c0 + kTile, channels); ++c)
+          for (std::size_t s = s0; s < std::min(s0 + kTile, space); ++s)
+            to[at + c * space + s] = from[at + s * channels + c];
+  return to;
+}
 
 std::size_t row_length(const Shape& shape) {
   return shape.rank() > 0 ? std::max<std::size_t>(1, static_cast<std::size_t>(shape.back().value()))
@@ -26,26 +33,48 @@ std::size_t rows_of(const Shape& shape) {
   return static_cast<std::size_t>(shape.count()) / row_length(shape);
 }
 
+// (code - zero point) * scale of a run that has one of each.
+template <class T>
+void dequantize_run(const T* q, std::size_t n, std::int32_t zero_point, float scale, float* out) {
+  using Wide = std::conditional_t<sizeof(T) == 1, std::int32_t, std::int64_t>;
+  wide([&] {
+    for (std::size_t i = 0; i < n; ++i)
+      out[i] = static_cast<float>(static_cast<Wide>(q[i]) - static_cast<Wide>(zero_point)) * scale;
+  });
+}
+
 template <class T>
 std::vector<float> dequantized(const T* q, std::size_t n, const Shape& shape,
-                               const QuantParams& params, std::span<const float> row_scales,
-                               const Reorder& at) {
+                               const QuantParams& params, std::span<const float> row_scales) {
   std::vector<float> out(n);
-  const bool per_channel = params.granularity() == Granularity::per_channel;
-  const std::size_t row = row_length(shape);
-  const std::size_t inner =
-      per_channel ? static_cast<std::size_t>(shape.count(params.axis() + 1, shape.rank())) : 1;
-  const std::size_t channels = per_channel ? params.scales().size() : 1;
-  for (std::size_t i = 0; i < n; ++i) {
-    const auto code = static_cast<std::int64_t>(q[at(i)]);
-    if (params.granularity() == Granularity::per_token) {
-      out[i] = static_cast<float>(code - 128) * row_scales[i / row];
-    } else {
-      const std::size_t c = per_channel ? i / inner % channels : 0;
-      out[i] = static_cast<float>(code - params.zero_point(c)) * params.scales()[c];
-    }
+  if (params.granularity() == Granularity::per_token) {
+    const std::size_t row = row_length(shape);
+    for (std::size_t i = 0; i < n; i += row)
+      dequantize_run(q + i, row, 128, row_scales[i / row], out.data() + i);
+    return out;
+  }
+  if (params.granularity() != Granularity::per_channel) {
+    dequantize_run(q, n, params.zero_point(0), params.scales()[0], out.data());
+    return out;
+  }
+  const auto inner = static_cast<std::size_t>(shape.count(params.axis() + 1, shape.rank()));
+  for (std::size_t i = 0; i < n; i += inner) {
+    const std::size_t c = i / inner % params.scales().size();
+    dequantize_run(q + i, inner, params.zero_point(c), params.scales()[c], out.data() + i);
   }
   return out;
+}
+
+template <class T>
+std::vector<float> dequantized(const TensorView& view, const QuantParams& params,
+                               std::span<const float> row_scales, bool reorder) {
+  const auto n = static_cast<std::size_t>(view.shape.count());
+  const auto* q = static_cast<const T*>(view.data);
+  if (!reorder) return dequantized(q, n, view.shape, params, row_scales);
+  const std::vector<T> plain =
+      channels_first(q, n, static_cast<std::size_t>(view.shape.extent(1)),
+                     static_cast<std::size_t>(view.shape.count(2, view.shape.rank())));
+  return dequantized(plain.data(), n, view.shape, params, row_scales);
 }
 
 }  // namespace
@@ -53,16 +82,12 @@ std::vector<float> dequantized(const T* q, std::size_t n, const Shape& shape,
 std::optional<std::vector<float>> plain_f32(const TensorView& view, const TensorType& type,
                                             std::span<const float> row_scales) {
   const auto n = static_cast<std::size_t>(view.shape.count());
-  Reorder at{1, 1, view.layout == Layout::channels_last && view.shape.rank() >= 3};
-  if (at.needed) {
-    at.channels = static_cast<std::size_t>(view.shape.extent(1));
-    at.space = static_cast<std::size_t>(view.shape.count(2, view.shape.rank()));
-  }
+  const bool reorder = n > 0 && view.layout == Layout::channels_last && view.shape.rank() >= 3;
   if (view.dtype == DType::f32) {
     const auto* p = static_cast<const float*>(view.data);
-    std::vector<float> out(n);
-    for (std::size_t i = 0; i < n; ++i) out[i] = p[at(i)];
-    return out;
+    if (!reorder) return std::vector<float>(p, p + n);
+    return channels_first(p, n, static_cast<std::size_t>(view.shape.extent(1)),
+                          static_cast<std::size_t>(view.shape.count(2, view.shape.rank())));
   }
   if (!type.quant) return std::nullopt;
   if (type.quant->granularity() == Granularity::per_token &&
@@ -71,14 +96,11 @@ std::optional<std::vector<float>> plain_f32(const TensorView& view, const Tensor
   if (type.quant->granularity() == Granularity::per_group) return std::nullopt;
   switch (view.dtype) {
     case DType::u8:
-      return dequantized(static_cast<const std::uint8_t*>(view.data), n, view.shape, *type.quant,
-                         row_scales, at);
+      return dequantized<std::uint8_t>(view, *type.quant, row_scales, reorder);
     case DType::s8:
-      return dequantized(static_cast<const std::int8_t*>(view.data), n, view.shape, *type.quant,
-                         row_scales, at);
+      return dequantized<std::int8_t>(view, *type.quant, row_scales, reorder);
     case DType::s32:
-      return dequantized(static_cast<const std::int32_t*>(view.data), n, view.shape, *type.quant,
-                         row_scales, at);
+      return dequantized<std::int32_t>(view, *type.quant, row_scales, reorder);
     default:
       return std::nullopt;
   }

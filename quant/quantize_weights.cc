@@ -6,6 +6,7 @@
 #include <string>
 
 #include "quant/observer.h"
+#include "quant/wide.h"
 
 namespace fold8::quant {
 namespace {
@@ -19,12 +20,14 @@ float scale_of(float largest) {
 // clamp(round_half_even(w / scale), -127, 127) of a run with one scale.
 void codes_of(std::span<const float> w, float scale, std::int8_t* codes) {
   constexpr float kToInteger = 0x1.8p23f;  // x + it - it: rounded to an integer, half to even
-  for (std::size_t i = 0; i < w.size(); ++i) {
-    float x = w[i] / scale;
-    x = x > 127.0f ? 127.0f : x;
-    x = x < -127.0f ? -127.0f : x;
-    codes[i] = static_cast<std::int8_t>(static_cast<std::int32_t>((x + kToInteger) - kToInteger));
-  }
+  wide([&] {
+    for (std::size_t i = 0; i < w.size(); ++i) {
+      float x = w[i] / scale;
+      x = x > 127.0f ? 127.0f : x;
+      x = x < -127.0f ? -127.0f : x;
+      codes[i] = static_cast<std::int8_t>(static_cast<std::int32_t>((x + kToInteger) - kToInteger));
+    }
+  });
 }
 
 float largest_of(std::span<const float> w) {

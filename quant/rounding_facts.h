@@ -67,6 +67,11 @@ struct RoundingFacts {
   // `values`: the reference's tensor `where.tensor`, in plain order, as the model stores it.
   void add(std::span<const float> values, const Shape& shape, std::size_t sample);
   void add_part(std::size_t part, std::span<const float> values);
+
+ private:
+  std::uint64_t code(std::span<const float> values, std::span<float> rounded);
+  void add_channels(std::span<const float> values, std::span<const float> rounded,
+                    std::size_t channels, std::size_t inner);
 };
 
 // Values as the model stores them: standardised, and divided by the factors of rescaled channels.

@@ -103,7 +103,7 @@ class Classes {
   bool is_layer(NodeId n) const {
     const Node& node = g_.node(n);
     return std::holds_alternative<Conv>(node.op) && is_quantizable_layer(g_, node) &&
-           weight_ranges(g_, n, Side::input) && is_map(node.inputs[0]) && is_map(node.outputs[0]) &&
+           takes_factors(g_, n) && is_map(node.inputs[0]) && is_map(node.outputs[0]) &&
            (node.inputs.size() < 5 || node.inputs[4] == kNoValue);
   }
 

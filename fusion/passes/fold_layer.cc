@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "fusion/rewrite/constants.h"
+#include "quant/observer.h"
 
 namespace fold8::fusion {
 
@@ -23,16 +24,23 @@ struct WeightMap {
   std::int64_t outer = 0, inner = 0, space = 1, group = 1;
   bool transposed = false, linear = false;
 
-  std::int64_t out_of(std::int64_t i) const {
-    if (linear) return (i / in) % out;
-    const std::int64_t a = i / (inner * space), b = (i / space) % inner;
-    return transposed ? a / (outer / group) * inner + b : a;
+  // visit(begin, count, out, in) for runs of weights of one output channel and one input channel,
+  // or, where every weight has an input channel of its own (`each_in`), of in, in + 1, ..
+  template <class Visit>
+  void each_run(std::size_t weights, const Visit& visit) const {
+    const bool each_in = has_run_of_inputs();
+    const std::int64_t run = linear ? in : each_in ? inner : space;
+    for (std::int64_t i = 0; i < static_cast<std::int64_t>(weights); i += run) {
+      if (linear) {
+        visit(i, run, (i / in) % out, std::int64_t{0});
+        continue;
+      }
+      const std::int64_t a = i / (inner * space), b = (i / space) % inner,
+                         other = a / (outer / group) * inner + b;
+      visit(i, run, transposed ? other : a, transposed ? a : other);
+    }
   }
-  std::int64_t in_of(std::int64_t i) const {
-    if (linear) return i % in;
-    const std::int64_t a = i / (inner * space), b = (i / space) % inner;
-    return transposed ? a : a / (outer / group) * inner + b;
-  }
+  bool has_run_of_inputs() const { return linear || (!transposed && space == 1); }
 };
 
 struct Layer {
@@ -89,31 +97,56 @@ bool all_equal(const std::vector<double>& v, double x) {
   return std::all_of(v.begin(), v.end(), [x](double y) { return y == x; });
 }
 
+bool all_finite(const Buffer& floats) {
+  const std::span<const float> values(reinterpret_cast<const float*>(floats.data()),
+                                      floats.size() / sizeof(float));
+  return quant::first_not_finite(values) == values.size();
+}
+
 double at(const std::vector<double>& v, std::int64_t channel) {
   return v.size() == 1 ? v[0] : v[static_cast<std::size_t>(channel)];
 }
 
-// Weights times a factor per element; the weight itself if every factor is 1.
-template <class Factor>
-FoldResult finish(Graph& g, NodeId n, const Layer& layer, bool scaled, Factor factor,
-                  const std::vector<double>& bias) {
+// Weights times the factors of their channels, rounded once to float.
+std::shared_ptr<Buffer> scaled_weights(const Layer& layer, Side side,
+                                       const std::vector<double>& factors) {
+  auto buffer = Buffer::allocate(layer.w.size_bytes());
+  auto* to = reinterpret_cast<float*>(buffer->mutable_data());
+  const float* from = layer.w.data();
+  const bool each_in = side == Side::input && layer.map.has_run_of_inputs() && factors.size() > 1;
+  layer.map.each_run(layer.w.size(), [&](std::int64_t begin, std::int64_t count, std::int64_t out,
+                                         std::int64_t in) {
+    if (each_in) {
+      for (std::int64_t k = 0; k < count; ++k)
+        to[begin + k] = static_cast<float>(static_cast<double>(from[begin + k]) *
+                                           factors[static_cast<std::size_t>(in + k)]);
+      return;
+    }
+    const double factor = at(factors, side == Side::output ? out : in);
+    for (std::int64_t k = begin; k < begin + count; ++k)
+      to[k] = static_cast<float>(static_cast<double>(from[k]) * factor);
+  });
+  return buffer;
+}
+
+// Weights times a factor per channel of one side; the weight itself if every factor is 1.
+FoldResult finish(Graph& g, NodeId n, const Layer& layer, Side side,
+                  const std::vector<double>& factors, const std::vector<double>& bias) {
   const graph::Node& node = g.node(n);
   const ValueId old_w = node.inputs[1], old_b = node.inputs.size() > 2 ? node.inputs[2] : kNoValue;
   FoldedLayer result{old_w, old_b};
-  std::vector<double> w;
-  if (scaled) {
-    w.resize(layer.w.size());
-    for (std::size_t i = 0; i < w.size(); ++i)
-      w[i] = static_cast<double>(layer.w[i]) * factor(static_cast<std::int64_t>(i));
-  }
-  if ((!all_finite_as_float(w) &&
-       all_finite_as_float({std::vector<double>(layer.w.begin(), layer.w.end())})) ||
+  std::shared_ptr<Buffer> w;
+  if (!all_equal(factors, 1)) w = scaled_weights(layer, side, factors);
+  if ((w && !all_finite(*w) && quant::first_not_finite(layer.w) == layer.w.size()) ||
       !all_finite_as_float(bias))
     return "the folded weights would leave the range of float";
   const std::string bias_stem = stem(g, old_b, node.name + "_bias");
   const std::string weight_stem = stem(g, old_w, "");
   const Shape weight_shape = g.type(old_w).shape;
-  if (scaled) result.weight = add_floats(g, weight_stem, weight_shape, w);
+  if (w)
+    result.weight =
+        g.add_constant(g.fresh_name(weight_stem),
+                       TensorType{DType::f32, weight_shape, {}, Layout::plain}, std::move(w));
   if (!layer.b.empty() || !all_equal(bias, 0))
     result.bias = add_floats(g, bias_stem, Shape({Dim(layer.map.out)}), bias);
   return result;
@@ -154,8 +187,7 @@ FoldResult fold_behind(Graph& g, NodeId n, const ChannelAffine& affine) {
     bias[o] = (layer.b.empty() ? 0.0 : at(affine.scale, c) * static_cast<double>(layer.b[o])) +
               at(affine.shift, c);
   }
-  const auto factor = [&](std::int64_t i) { return at(affine.scale, layer.map.out_of(i)); };
-  return finish(g, n, layer, !all_equal(affine.scale, 1), factor, bias);
+  return finish(g, n, layer, Side::output, affine.scale, bias);
 }
 
 FoldResult fold_in_front(Graph& g, NodeId n, const ChannelAffine& affine) {
@@ -168,15 +200,18 @@ FoldResult fold_in_front(Graph& g, NodeId n, const ChannelAffine& affine) {
   if (shifted)
     if (std::string why = shift_obstacle(g.node(n).op, layer); !why.empty()) return why;
   std::vector<double> bias(static_cast<std::size_t>(layer.map.out), 0.0);
-  if (shifted)
-    for (std::size_t i = 0; i < layer.w.size(); ++i) {
-      const auto k = static_cast<std::int64_t>(i);
-      bias[static_cast<std::size_t>(layer.map.out_of(k))] +=
-          static_cast<double>(layer.w[i]) * at(affine.shift, layer.map.in_of(k));
-    }
+  if (shifted) {
+    const std::int64_t step = layer.map.has_run_of_inputs() ? 1 : 0;
+    layer.map.each_run(layer.w.size(), [&](std::int64_t begin, std::int64_t count, std::int64_t out,
+                                           std::int64_t in) {
+      double& b = bias[static_cast<std::size_t>(out)];
+      for (std::int64_t k = 0; k < count; ++k)
+        b += static_cast<double>(layer.w[static_cast<std::size_t>(begin + k)]) *
+             at(affine.shift, in + k * step);
+    });
+  }
   for (std::size_t o = 0; o < layer.b.size(); ++o) bias[o] += static_cast<double>(layer.b[o]);
-  const auto factor = [&](std::int64_t i) { return at(affine.scale, layer.map.in_of(i)); };
-  return finish(g, n, layer, !all_equal(affine.scale, 1), factor, bias);
+  return finish(g, n, layer, Side::input, affine.scale, bias);
 }
 
 std::vector<ValueId> operands(ValueId x, const FoldedLayer& folded) {
@@ -199,19 +234,26 @@ bool reads_more_than_bias(const graph::Node& layer) {
   return false;
 }
 
+bool takes_factors(const Graph& g, NodeId n) { return std::holds_alternative<Layer>(read(g, n)); }
+
 std::optional<std::vector<double>> weight_ranges(const Graph& g, NodeId n, Side side) {
   const auto read_layer = read(g, n);
   const auto* layer = std::get_if<Layer>(&read_layer);
   if (layer == nullptr) return std::nullopt;
   const WeightMap& map = layer->map;
-  std::vector<double> most(static_cast<std::size_t>(side == Side::output ? map.out : map.in));
-  for (std::size_t i = 0; i < layer->w.size(); ++i) {
-    const auto at = static_cast<std::int64_t>(i);
-    double& m =
-        most[static_cast<std::size_t>(side == Side::output ? map.out_of(at) : map.in_of(at))];
-    m = std::max(m, std::fabs(double{layer->w[i]}));
-  }
-  return most;
+  std::vector<float> most(static_cast<std::size_t>(side == Side::output ? map.out : map.in));
+  map.each_run(layer->w.size(),
+               [&](std::int64_t begin, std::int64_t count, std::int64_t out, std::int64_t in) {
+                 const float* w = layer->w.data() + begin;
+                 if (side == Side::input && map.has_run_of_inputs()) {
+                   float* m = most.data() + in;
+                   for (std::int64_t k = 0; k < count; ++k) m[k] = std::max(m[k], std::fabs(w[k]));
+                   return;
+                 }
+                 float& m = most[static_cast<std::size_t>(side == Side::output ? out : in)];
+                 for (std::int64_t k = 0; k < count; ++k) m = std::max(m, std::fabs(w[k]));
+               });
+  return std::vector<double>(most.begin(), most.end());
 }
 
 }  // namespace fold8::fusion

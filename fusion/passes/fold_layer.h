@@ -33,8 +33,10 @@ FoldResult fold_in_front(graph::Graph& g, graph::NodeId layer, const ChannelAffi
 // A residual, or scales per token: operands that see what is between the sum and the activation.
 bool reads_more_than_bias(const graph::Node& layer);
 
+// The layer's weights and bias are constants that a fold can change; fold_behind refuses others.
+bool takes_factors(const graph::Graph& g, graph::NodeId layer);
 // Largest magnitude of a layer's weights per output channel, or per input channel; nullopt where
-// fold_behind would refuse the layer.
+// it does not take factors.
 enum class Side { output, input };
 std::optional<std::vector<double>> weight_ranges(const graph::Graph& g, graph::NodeId layer,
                                                  Side side);

@@ -147,7 +147,7 @@ class Stream {
             return false;
         },
         n.op);
-    if (!plain || g_.type(n.inputs[1]).shape.rank() < 2 || !weight_ranges(g_, p, Side::output))
+    if (!plain || g_.type(n.inputs[1]).shape.rank() < 2 || !takes_factors(g_, p))
       return describe(g_, p) + " is not a linear layer with constant weights";
     layers.insert(p);
     return "";

@@ -3,6 +3,7 @@
 #include <map>
 #include <vector>
 
+#include "fusion/weight_cache.h"
 #include "runtime/ops/pack_weights.h"
 
 namespace fold8::fusion {
@@ -32,7 +33,7 @@ graph::Op geometry(const graph::Op& op) {
 
 class Packer {
  public:
-  explicit Packer(Graph& g) : g_(g) {}
+  Packer(Graph& g, WeightCache* cache) : g_(g), cache_(cache) {}
 
   Result<Tally> run() {
     Tally tally;
@@ -73,7 +74,7 @@ class Packer {
     for (const auto& [op, v] : packed_[w])
       if (graph::equal(op, key)) packed = v;
     if (packed == graph::kNoValue) {
-      auto made = ops::pack_weight(n.op, g_.type(w), g_.value(w).constant->data());
+      auto made = made_of(n.op, key, w);
       if (!made.ok())
         return in_context("node '" + n.name + "', weight '" + g_.value(w).name + "'", made.error());
       if (made->type.layout == Layout::plain) return false;
@@ -92,11 +93,26 @@ class Packer {
     return true;
   }
 
+  Result<WeightCache::Made> made_of(const graph::Op& op, const graph::Op& key, ValueId w) {
+    const graph::Value& weight = g_.value(w);
+    WeightCache* cache = weight.type.dtype == DType::f32 ? nullptr : cache_;
+    if (cache != nullptr)
+      if (const WeightCache::Made* known = cache->packed(weight.constant.get(), key)) return *known;
+    FOLD8_TRY(ops::PackedWeight packed, ops::pack_weight(op, weight.type, weight.constant->data()));
+    WeightCache::Made made{std::move(packed.type), std::move(packed.data)};
+    if (cache != nullptr && made.type.layout != Layout::plain)
+      cache->add_packed(weight.constant, key, made);
+    return made;
+  }
+
   Graph& g_;
+  WeightCache* cache_;
   std::map<ValueId, std::vector<std::pair<graph::Op, ValueId>>> packed_;
 };
 
-Result<Tally> run_pack_weights(Graph& g, const Context&) { return Packer(g).run(); }
+Result<Tally> run_pack_weights(Graph& g, const Context& context) {
+  return Packer(g, context.weights).run();
+}
 
 }  // namespace
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <map>
 #include <optional>
 #include <tuple>
@@ -13,6 +12,7 @@
 #include "fusion/passes/shifted_codes.h"
 #include "fusion/passes/u8_streams.h"
 #include "fusion/rewrite/constants.h"
+#include "fusion/weight_cache.h"
 #include "quant/data_warnings.h"
 
 namespace fold8::fusion {
@@ -151,15 +151,12 @@ class Quantizer {
     const auto key = std::make_tuple(w, axis, groups);
     const auto known = weights_.find(key);
     if (known == weights_.end()) {
-      auto q = codes_of(w, axis, groups);
-      if (!q.ok())
-        return in_context("weight '" + g_.value(w).name + "' of node '" + n.name + "'", q.error());
-      auto bytes = Buffer::allocate(q->codes.size());
-      std::memcpy(bytes->mutable_data(), q->codes.data(), q->codes.size());
-      TensorType type{DType::s8, g_.type(w).shape, std::move(q->params), Layout::plain};
-      const ValueId s8 = g_.add_constant(g_.fresh_name(g_.value(w).name + "_s8"), std::move(type),
-                                         std::move(bytes));
-      weights_[key] = s8;
+      auto made = codes_of(w, axis, groups);
+      if (!made.ok())
+        return in_context("weight '" + g_.value(w).name + "' of node '" + n.name + "'",
+                          made.error());
+      weights_[key] =
+          g_.add_constant(g_.fresh_name(g_.value(w).name + "_s8"), made->type, made->data);
     }
     g_.node(id).inputs[1] = weights_[key];
     return ok_status();
@@ -183,16 +180,17 @@ class Quantizer {
     inputs[2] = corrected;
   }
 
-  Result<quant::QuantizedWeight> codes_of(ValueId w, int axis, std::int64_t groups) const {
+  Result<WeightCache::Made> codes_of(ValueId w, int axis, std::int64_t groups) const {
+    const Shape& shape = g_.type(w).shape;
     if (options_.rounded)
       if (const auto known = options_.rounded->find(g_.value(w).name);
           known != options_.rounded->end())
-        return known->second;
-    if (options_.weight_group > 0 && axis == 0 && g_.type(w).shape.rank() == 2)
-      return quant::quantize_weight_groups(g_.constant<float>(w), g_.type(w).shape,
-                                           options_.weight_group);
-    return quant::quantize_weight(g_.constant<float>(w), g_.type(w).shape, axis, options_.weights,
-                                  groups);
+        return s8_constant(known->second, shape);
+    const bool in_groups = options_.weight_group > 0 && axis == 0 && shape.rank() == 2;
+    return cached_codes(options_.cache,
+                        {g_.value(w).constant.get(), axis, groups, options_.weights,
+                         in_groups ? options_.weight_group : 0},
+                        g_.value(w));
   }
 
   // From the outputs up: whoever writes a tensor that is rounded to u8 anyway reads u8 too.

@@ -62,6 +62,7 @@ struct QuantizeOptions {
   std::set<std::string> static_inputs;
   // By the name of a layer's output: what is added to its bias, one number a channel.
   std::map<std::string, std::vector<double>> bias_corrections;
+  WeightCache* cache = nullptr;  // of weights quantized before (weight_cache.h); null: none were
 };
 
 struct FloatLayer {

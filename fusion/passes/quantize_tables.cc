@@ -1,11 +1,11 @@
 #include "fusion/passes/quantize_tables.h"
 
-#include <cstring>
 #include <map>
 #include <set>
 
 #include "fusion/passes/glob.h"
 #include "fusion/passes/movement.h"
+#include "fusion/weight_cache.h"
 
 namespace fold8::fusion {
 namespace {
@@ -65,15 +65,11 @@ const std::string* kept_by(const Graph& g, const std::vector<NodeId>& lookups, V
   return nullptr;
 }
 
-Result<ValueId> as_s8(Graph& g, ValueId table) {
-  auto q = quant::quantize_weight(g.constant<float>(table), g.type(table).shape, 0,
-                                  quant::WeightGranularity::per_channel);
-  if (!q.ok()) return in_context("table '" + g.value(table).name + "'", q.error());
-  auto bytes = Buffer::allocate(q->codes.size());
-  std::memcpy(bytes->mutable_data(), q->codes.data(), q->codes.size());
-  return g.add_constant(g.fresh_name(g.value(table).name + "_rows"),
-                        {DType::s8, g.type(table).shape, std::move(q->params), Layout::plain},
-                        std::move(bytes));
+Result<ValueId> as_s8(Graph& g, ValueId table, WeightCache* cache) {
+  auto made = cached_codes(cache, {g.value(table).constant.get()}, g.value(table));
+  if (!made.ok()) return in_context("table '" + g.value(table).name + "'", made.error());
+  return g.add_constant(g.fresh_name(g.value(table).name + "_rows"), std::move(made->type),
+                        std::move(made->data));
 }
 
 }  // namespace
@@ -91,7 +87,7 @@ Result<std::vector<std::string>> quantize_tables(Graph& g, const QuantizeOptions
       matched.insert(*glob);
       continue;
     }
-    FOLD8_TRY(const ValueId rows, as_s8(g, table));
+    FOLD8_TRY(const ValueId rows, as_s8(g, table, options.cache));
     for (NodeId n : nodes) {
       g.node(n).inputs[0] = rows;
       std::get<graph::Gather>(g.node(n).op).axis = 0;

@@ -97,8 +97,7 @@ class Finder {
       if (ids.axis() != (conv ? 1 : ids.rank() - 1)) return who + " has its channels elsewhere";
       if (reads_more_than_bias(n)) return who + " adds another tensor";
       if (!commutes(n.op)) return "the activation of " + who + " does not commute with scaling";
-      if (!weight_ranges(g_, p, Side::output))
-        return "the weights of " + who + " are not f32 constants";
+      if (!takes_factors(g_, p)) return "the weights of " + who + " are not f32 constants";
     } else if (const auto* affine = std::get_if<graph::Affine>(&n.op)) {
       if (ids.axis() != affine->axis || !commutes(n.op) || !constant_or_absent(g_, n, 1) ||
           !constant_or_absent(g_, n, 2))

@@ -15,11 +15,14 @@
 
 namespace fold8::fusion {
 
+class WeightCache;
+
 // What passes may ask about the conversion they are part of.
 struct Context {
   // An affine on a graph input (z-score, mean and std of pictures) stays where it is: an INT8 model
   // puts it into its input quantizer (input_affine.h). Float models fold it into the first layer.
   bool keep_input_affine = false;
+  WeightCache* weights = nullptr;  // packed before (weight_cache.h); null: none were
   // Called after each pass that changed something; an error stops the pipeline. Tests and debug
   // builds compare the two graphs' results here (the float-equivalence check).
   std::function<Status(const graph::Graph& before, const graph::Graph& after,

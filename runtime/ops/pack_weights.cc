@@ -45,13 +45,14 @@ Result<TensorType> signed_type(const TensorType& w) {
   return t;
 }
 
-std::vector<std::int8_t> signed_codes(const TensorType& w, const void* data) {
-  const std::size_t n = count(w);
+// As they lie where they are s8, else copied to `made`.
+const std::int8_t* signed_codes(const TensorType& w, const void* data,
+                                std::vector<std::int8_t>& made) {
+  if (w.dtype == DType::s8) return static_cast<const std::int8_t*>(data);
   const auto* p = static_cast<const std::uint8_t*>(data);
-  std::vector<std::int8_t> s(n);
-  const std::uint8_t flip = w.dtype == DType::u8 ? 0x80 : 0;
-  for (std::size_t i = 0; i < n; ++i) s[i] = static_cast<std::int8_t>(p[i] ^ flip);
-  return s;
+  made.resize(count(w));
+  for (std::size_t i = 0; i < made.size(); ++i) made[i] = static_cast<std::int8_t>(p[i] ^ 0x80);
+  return made.data();
 }
 
 struct Matrices {
@@ -149,7 +150,8 @@ Result<PackedWeight> pack_linear(const TensorType& w, const void* data) {
     return unsupported("an INT8 weight with " + std::to_string(m.k) + " inputs");
   const KBlocks blocks = k_blocks(w);
   auto b = Buffer::allocate(linear_s8_bytes(m, blocks));
-  pack_linear_s8(m, blocks, signed_codes(w, data).data(), s8_of(b));
+  std::vector<std::int8_t> made;
+  pack_linear_s8(m, blocks, signed_codes(w, data, made), s8_of(b));
   p.data = std::move(b);
   return p;
 }
@@ -186,7 +188,13 @@ Result<PackedWeight> pack_conv_weight(const kernels::ConvShape& s, const TensorT
   FOLD8_TRY(p.type, signed_type(w));
   p.type.layout = depthwise ? Layout::depthwise_s8 : Layout::packed_s8;
   auto b = Buffer::allocate(kernels::conv_s8_packed_bytes(s));
-  kernels::pack_conv_s8(s, conv_order(s, signed_codes(w, data).data()).data(), s8_of(b));
+  std::vector<std::int8_t> made, ordered;
+  const std::int8_t* codes = signed_codes(w, data, made);
+  if (s.transposed || kernels::conv_taps(s) > 1) {
+    ordered = conv_order(s, codes);
+    codes = ordered.data();
+  }
+  kernels::pack_conv_s8(s, codes, s8_of(b));
   p.data = std::move(b);
   return p;
 }
@@ -279,7 +287,8 @@ Result<std::vector<float>> dequantize_weight(const graph::Op& op, const TensorTy
   std::vector<std::int8_t> codes(count(w));
   TensorType type = w;
   if (w.layout == Layout::plain) {
-    codes = signed_codes(w, data);
+    std::vector<std::int8_t> made;
+    std::copy_n(signed_codes(w, data, made), codes.size(), codes.begin());
     FOLD8_TRY(type, signed_type(w));
   } else if (w.layout == Layout::packed_s8) {
     const Matrices m = matrices_of(w.shape);

@@ -9,6 +9,7 @@ import os
 import random
 import re
 import resource
+import shlex
 import signal
 import subprocess
 import sys
@@ -375,6 +376,22 @@ def searches(t):
               BAD, ['labels'])
 
 
+def causes(t):
+    """A poor conversion says why, on few samples; one pass names the command that does, and it runs."""
+    calib = t.npz('causes.npz', **one_image(8))
+    command = t.convert(CNN, '--calib', calib, '--stacked', '--method', 'percentile', '--percentile', 0.6)
+    status, text = t.fold8.start(*command)
+    t.checks.expect(status == 0 and 'causes, on 4 of 8 samples:' in text and '\n  cause: ' in text, f'causes: named where INT8 is poor: status {status}')
+    status, text = t.fold8.start(*command, '--no-search', '--json', t.work / 'one_pass.json')
+    facts = json.loads((t.work / 'one_pass.json').read_text())
+    t.checks.expect(status == 0 and (facts['samples'], facts['scored_samples']) == (8, 4) and ', on 4 samples' in text, 'one pass: how many samples judge it')
+    named = re.search(r'causes: fold8 (report .*)', text)
+    t.checks.expect(named is not None and 'cause: ' not in text, 'one pass: names the command that says why')
+    if named:
+        status, text = t.fold8.start(*shlex.split(named[1]))
+        t.checks.expect(status == 0 and 'try --' in text, f'one pass: the named command runs: status {status}')
+
+
 def results(t, good):
     """What programs read: pure JSON on standard output, thresholds as exit statuses, no progress where nobody looks."""
     data = ['--data', t.npz('four.npz', **one_image(4)), '--stacked']
@@ -419,7 +436,7 @@ def main():
 
     os.umask(0o022)
     good = f8_files(fresh('f8_files'))
-    for test in (usage, onnx_files, models, indices, states, searches):
+    for test in (usage, onnx_files, models, indices, states, searches, causes):
         test(fresh(test.__name__))
     for test in (inputs, outputs, results):
         test(fresh(test.__name__), good)

@@ -36,8 +36,10 @@ Result<Converted> converted(const graph::Graph& g, quant::SampleSource* samples,
 Result<Score> score_of(const graph::Graph& reference, const graph::Graph& candidate,
                        quant::SampleSource& samples, std::size_t at_most) {
   FloatOutputs kept;
-  return score([&] { return exec::Model::from_graph(reference); }, model_of(candidate), samples,
-               at_most, 1, kept);
+  ScoreOptions o;
+  o.samples = first_samples(samples.count(), at_most);
+  return score([&] { return exec::Model::from_graph(reference); }, model_of(candidate), samples, o,
+               kept);
 }
 
 TEST(Convert, ANetworkBecomesInt8AndSaysSo) {

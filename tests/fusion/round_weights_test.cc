@@ -49,8 +49,10 @@ double sqnr_with(const graph::Graph& g, const RoundedWeights& weights,
     changed.node(n).inputs[1] = add_floats(changed, "rounded", changed.type(w).shape, values);
   }
   FloatOutputs kept;
+  ScoreOptions o;
+  o.samples = first_samples(samples.count(), 8);
   const auto s =
-      score([&] { return exec::Model::from_graph(g); }, model_of(changed), samples, 8, 1, kept);
+      score([&] { return exec::Model::from_graph(g); }, model_of(changed), samples, o, kept);
   EXPECT_TRUE(s.ok());
   return s.ok() ? s->worst_sqnr_db.value_or(0) : 0;
 }
@@ -99,6 +101,48 @@ TEST(JudgedOutputs, OfASoftmaxItIsWhatItReads) {
   EXPECT_EQ(g.value(g.outputs[0]).name, "a");
   EXPECT_EQ(g.value(g.outputs[1]).name, "z");
   EXPECT_FALSE(judge_by(g, {"nowhere", "z"}));
+}
+
+TEST(JudgedOutputs, StandBehindTheOutputs) {
+  graph::Graph g = parsed(
+      "x: f32[2,8]\na = linear(x, random:f32[4,8])\ny = softmax(a) axis=1\nz = relu(x)\n"
+      "return z, y");
+  EXPECT_THAT(judge_also(g, judged_outputs(g)), ElementsAre(0, 2));
+  std::vector<std::string> names;
+  for (const graph::ValueId v : g.outputs) names.push_back(g.value(v).name);
+  EXPECT_THAT(names, ElementsAre("z", "y", "a"));
+  EXPECT_THAT(judge_also(g, {}), IsEmpty());
+  EXPECT_THAT(judge_also(g, {"z", "nowhere", "a"}), IsEmpty());
+  EXPECT_EQ(g.outputs.size(), 3u);
+}
+
+// One run gives the outputs' own errors and those they are judged by.
+TEST(JudgedOutputs, AreScoredWithTheOutputs) {
+  graph::Graph a = parsed("x: f32[1,4]\ny = softmax(x) axis=1\nreturn y"),
+               b = parsed(
+                   "x: f32[1,4]\ns = affine(x, f32[4]{1,1,1,1}, f32[4]{1,1,1,1}) axis=1\n"
+                   "x2 = relu(s)\ny = softmax(x2) axis=1\nreturn y");
+  a.outputs.push_back(a.inputs[0]);
+  b.outputs.push_back(node_named(b, "x2").outputs[0]);
+  MemorySamples samples({{testing_support::tensor_of({1, 4}, {1, 2, 3, 9})}});
+  FloatOutputs kept;
+  ScoreOptions o;
+  o.samples = {0};
+  o.judged = {1};
+  const auto s = score([&] { return exec::Model::from_graph(a); }, model_of(b), samples, o, kept);
+  ASSERT_TRUE(s.ok()) << s.error().message;
+  ASSERT_EQ(s->outputs.size(), 1u);
+  EXPECT_EQ(s->outputs[0].name, "y");  // a shift, which a Softmax does not see
+  EXPECT_GT(s->outputs[0].error.sqnr_db.value_or(1e9), 100);
+  EXPECT_NEAR(s->worst_sqnr_db.value_or(0), 13.76, 0.01);  // 95 / 4
+}
+
+TEST(ScoredSamples, TheFirstOrSpreadOverAll) {
+  EXPECT_THAT(first_samples(32, 4), ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(even_samples(32, 4), ElementsAre(0, 8, 16, 24));
+  EXPECT_THAT(even_samples(5, 4), ElementsAre(0, 1, 2, 3));
+  EXPECT_THAT(even_samples(3, 4), ElementsAre(0, 1, 2));
+  EXPECT_THAT(even_samples(0, 4), IsEmpty());
 }
 
 TEST(JudgedOutputs, NoneWithoutASoftmax) {

@@ -3,7 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <vector>
+
+#include "tests/support/random.h"
 
 namespace fold8::quant {
 namespace {
@@ -29,6 +32,43 @@ TEST(ErrorMeter, ZeroErrorAndZeroReferenceAreNull) {
   EXPECT_FALSE(zero.summary().sqnr_db.has_value());
   EXPECT_FALSE(zero.summary().exact);
   EXPECT_FALSE(zero.summary().rel_l2.has_value());
+}
+
+TEST(ErrorMeter, AddsOneValueAfterTheOther) {
+  testing::SeededRng rng;
+  for (const std::size_t n : {1, 15, 2048, 2049, 5000}) {
+    std::vector<float> reference(n), got(n);
+    double ref2 = 0, err2 = 0, err = 0, max_abs = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+      reference[i] = rng.normal();
+      got[i] = reference[i] + 0.01f * rng.normal();
+      if (i % 1000 == 7) {  // agreed upon, and no error
+        reference[i] = got[i] = std::numeric_limits<float>::infinity();
+        continue;
+      }
+      const double r = reference[i], e = double{got[i]} - r;
+      ref2 += r * r;
+      err2 += e * e;
+      err += e;
+      max_abs = std::max(max_abs, std::fabs(e));
+    }
+    ErrorMeter m;
+    ASSERT_TRUE(m.add(reference, got).ok());
+    const ErrorSummary s = m.summary();
+    EXPECT_EQ(s.rel_l2, std::sqrt(err2 / ref2));
+    EXPECT_EQ(s.bias, err / static_cast<double>(n));
+    EXPECT_EQ(s.max_abs, max_abs);
+    EXPECT_EQ(s.elements, n);
+  }
+}
+
+TEST(ErrorMeter, NamesTheElement) {
+  std::vector<float> a(5000, 1.0f), b = a;
+  b[4321] = std::nanf("");
+  ErrorMeter m;
+  const Status s = m.add(a, b);
+  ASSERT_FALSE(s.ok());
+  EXPECT_NE(s.error().message.find("element 4321 "), std::string::npos) << s.error().message;
 }
 
 TEST(ErrorMeter, RefusesNaN) {

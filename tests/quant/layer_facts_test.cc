@@ -2,9 +2,14 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <cmath>
+#include <set>
+
 #include "quant/batch_norm_facts.h"
 #include "tests/support/memory_samples.h"
 #include "tests/support/parsed_graph.h"
+#include "tests/support/random.h"
 
 namespace fold8::quant {
 namespace {
@@ -74,6 +79,83 @@ TEST(RoundingFacts, ByHand) {
   EXPECT_NEAR(r.lowest(), -1, 1e-6);
   EXPECT_NEAR(r.highest(), 24.5, 1e-5);
   EXPECT_EQ(facts.samples, 2u);
+}
+
+// The definition, value after value: every chain of additions in this order.
+struct ByDefinition {
+  Powers all;
+  std::vector<Powers> channels;
+  std::vector<float> most;
+  double clip_error = 0;
+  std::uint64_t clipped = 0;
+  std::set<int> codes;
+
+  void add(const Rounding& r, std::span<const float> values, const Shape& shape) {
+    const double lo = r.s8 ? -128 : 0, hi = r.s8 ? 127 : 255;
+    const bool per_token = r.params.granularity() == Granularity::per_token;
+    const auto row = static_cast<std::size_t>(shape.back().value());
+    const auto inner = static_cast<std::size_t>(shape.count(r.channel_axis + 1, shape.rank()));
+    channels.resize(static_cast<std::size_t>(shape.extent(r.channel_axis)));
+    most.resize(channels.size());
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const double x = values[i];
+      double scale = per_token ? 0 : double{r.params.scale()},
+             zero = per_token ? 0 : r.params.zero_point();
+      if (per_token) {
+        for (std::size_t j = i / row * row; j < i / row * row + row; ++j)
+          scale = std::max(scale, std::fabs(double{values[j]}) / 127);
+      }
+      const double exact = x / scale + zero;
+      const double code = per_token ? std::rint(exact) : std::clamp(std::rint(exact), lo, hi);
+      const double e = double{static_cast<float>((code - zero) * scale)} - x;
+      all.energy += x * x;
+      all.error += e * e;
+      const std::size_t c = i / inner % channels.size();
+      channels[c].energy += x * x;
+      channels[c].error += e * e;
+      most[c] = std::max(most[c], std::fabs(values[i]));
+      if (per_token) continue;
+      codes.insert(static_cast<int>(code - lo));
+      if (!(exact < lo - 0.5 || exact > hi + 0.5)) continue;
+      ++clipped;
+      clip_error += e * e;
+    }
+  }
+};
+
+TEST(RoundingFacts, AreThoseOfTheDefinitionToTheBit) {
+  testing::SeededRng rng;
+  struct Case {
+    Shape shape;
+    int axis;
+  };
+  for (const Case& c : {Case{{2, 3, 37, 31}, 1}, Case{{3, 41, 29}, 2}, Case{{1, 5, 1, 1}, 1},
+                        Case{{1, 2, 1, 700}, 1}})
+    for (const int kind : {0, 1, 2}) {
+      RoundingFacts facts;
+      facts.where.channel_axis = c.axis;
+      facts.where.s8 = kind == 1;
+      facts.where.params = kind == 2   ? QuantParams::per_token()
+                           : kind == 1 ? QuantParams::per_tensor(0.013f, -7).value()
+                                       : QuantParams::per_tensor(0.017f, 130).value();
+      ByDefinition expected;
+      for (std::size_t sample = 0; sample < 3; ++sample) {
+        std::vector<float> values(static_cast<std::size_t>(c.shape.count()));
+        for (float& v : values) v = rng.normal();
+        facts.add(values, c.shape, sample);
+        expected.add(facts.where, values, c.shape);
+      }
+      EXPECT_EQ(facts.powers.energy, expected.all.energy);
+      EXPECT_EQ(facts.powers.error, expected.all.error);
+      EXPECT_EQ(facts.channel_max, expected.most);
+      for (std::size_t i = 0; i < expected.channels.size(); ++i) {
+        EXPECT_EQ(facts.channel_powers[i].energy, expected.channels[i].energy);
+        EXPECT_EQ(facts.channel_powers[i].error, expected.channels[i].error);
+      }
+      EXPECT_EQ(facts.clipped, expected.clipped);
+      EXPECT_EQ(facts.clip_error, expected.clip_error);
+      EXPECT_EQ(facts.codes_used(), expected.codes.size());
+    }
 }
 
 TEST(RoundingFacts, PartsOfAConcat) {

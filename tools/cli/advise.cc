@@ -16,12 +16,14 @@ constexpr std::size_t kProbedLayers = 32, kProbedSamples = 4;
 constexpr double kStale = 0.25;        // of the BatchNorms
 constexpr std::size_t kExplained = 3;  // causes that convert names
 
-// The first samples of another source.
-class First : public quant::SampleSource {
+// A few samples of another source, evenly chosen.
+class Few : public quant::SampleSource {
  public:
-  First(quant::SampleSource& all, std::size_t most) : all_(all), most_(most) {}
+  Few(quant::SampleSource& all, std::size_t most) : all_(all), most_(most) {}
   std::size_t count() const override { return std::min(all_.count(), most_); }
-  Result<std::vector<Tensor>> sample(std::size_t i) override { return all_.sample(i); }
+  Result<std::vector<Tensor>> sample(std::size_t i) override {
+    return all_.sample(i * all_.count() / count());
+  }
 
  private:
   quant::SampleSource& all_;
@@ -30,19 +32,6 @@ class First : public quant::SampleSource {
 
 bool is_onnx(const std::string& path) {
   return path.size() > 5 && path.substr(path.size() - 5) == ".onnx";
-}
-
-// The samples as convert takes them.
-std::string calibration_flag(const DataArgs& data) {
-  if (!data.given() || data.random()) return "";
-  std::string flag = "--calib";
-  for (const std::string& path : data.data) flag += " " + quant::shell_word(path);
-  if (data.stacked) flag += " --stacked";
-  if (!data.mean.empty()) flag += fmt::format(" --mean {}", fmt::join(data.mean, ","));
-  if (!data.std.empty()) flag += fmt::format(" --std {}", fmt::join(data.std, ","));
-  if (!data.size.empty()) flag += " --size " + data.size;
-  if (data.layout != "nchw") flag += " --layout " + data.layout;
-  return flag;
 }
 
 bool has_error(const quant::Comparison& c) {
@@ -217,6 +206,25 @@ Result<std::vector<quant::Finding>> find_causes(std::shared_ptr<const exec::Mode
 
 }  // namespace
 
+std::string data_flag(const DataArgs& data, const std::string& flag) {
+  if (!data.given() || data.random()) return "";
+  std::string text = flag;
+  for (const std::string& path : data.data) text += " " + quant::shell_word(path);
+  if (data.stacked) text += " --stacked";
+  if (!data.mean.empty()) text += fmt::format(" --mean {}", fmt::join(data.mean, ","));
+  if (!data.std.empty()) text += fmt::format(" --std {}", fmt::join(data.std, ","));
+  if (!data.size.empty()) text += " --size " + data.size;
+  if (data.layout != "nchw") text += " --layout " + data.layout;
+  return text;
+}
+
+bool is_poor(const fusion::ConvertSummary& summary, const fusion::ConvertOptions& options) {
+  return std::any_of(summary.outputs.begin(), summary.outputs.end(),
+                     [&](const fusion::OutputError& o) {
+                       return o.error.sqnr_db && *o.error.sqnr_db < options.poor_sqnr_db;
+                     });
+}
+
 Result<std::vector<quant::Finding>> advise(std::shared_ptr<const exec::Model> reference,
                                            std::shared_ptr<const exec::Model> other,
                                            quant::SampleSource& samples,
@@ -225,7 +233,7 @@ Result<std::vector<quant::Finding>> advise(std::shared_ptr<const exec::Model> re
                                            const AdviseOptions& options, Progress& progress) {
   FOLD8_TRY(auto first, statistics(options.reference_path, samples, comparison, options.threads));
   quant::ConcludeOptions conclude_options;
-  conclude_options.calibration_flag = calibration_flag(options.data);
+  conclude_options.calibration_flag = data_flag(options.data, "--calib");
   conclude_options.file_scales = fusion::file_scales(other->graph());
   FOLD8_TRY(auto findings,
             find_causes(reference, other, samples, comparison, std::move(sensitivity),
@@ -244,12 +252,6 @@ Result<std::vector<std::string>> why_poor(const std::function<Result<graph::Grap
                                           quant::SampleSource& samples,
                                           const fusion::ConvertOptions& options,
                                           Progress& progress) {
-  std::vector<std::string> lines;
-  const auto& outputs = converted.summary.outputs;
-  if (std::none_of(outputs.begin(), outputs.end(), [&](const fusion::OutputError& o) {
-        return o.error.sqnr_db && *o.error.sqnr_db < options.poor_sqnr_db;
-      }))
-    return lines;
   fusion::ConvertOptions float_options;
   float_options.float_only = true;
   float_options.layer_norm_to_rms_norm = options.layer_norm_to_rms_norm;
@@ -257,7 +259,7 @@ Result<std::vector<std::string>> why_poor(const std::function<Result<graph::Grap
   FOLD8_TRY(auto reference, fusion::convert(std::move(graph), nullptr, float_options));
   FOLD8_TRY(auto a, exec::Model::from_graph(std::move(reference.graph)));
   FOLD8_TRY(auto b, exec::Model::from_graph(converted.graph));
-  First few(samples, options.score_samples);
+  Few few(samples, kExplainedSamples);
   quant::CompareOptions compare_options;
   compare_options.threads = options.threads;
   FOLD8_TRY(const auto comparison, quant::compare(a, b, few, compare_options));
@@ -265,9 +267,12 @@ Result<std::vector<std::string>> why_poor(const std::function<Result<graph::Grap
   conclude_options.file_scales = fusion::file_scales(converted.graph);
   FOLD8_TRY(const auto findings,
             find_causes(a, b, few, comparison, {}, conclude_options, options.threads, progress));
+  std::vector<std::string> lines;
+  if (!findings.empty())
+    lines.push_back(fmt::format("causes, on {} of {} samples:", few.count(), samples.count()));
   for (const quant::Finding& f : findings) {
-    if (lines.size() == kExplained) break;
-    lines.push_back(f.layer + ": " + f.cause.text +
+    if (lines.size() > kExplained) break;
+    lines.push_back("cause: " + f.layer + ": " + f.cause.text +
                     (f.fixes.empty() ? "" : "; try " + f.fixes[0].flag));
   }
   return lines;

@@ -25,9 +25,17 @@ Result<std::vector<quant::Finding>> advise(std::shared_ptr<const exec::Model> re
                                            std::vector<quant::LayerSensitivity> sensitivity,
                                            const AdviseOptions& options, Progress& progress);
 
-// Where a conversion is poor on its samples: why, and what may help, as lines for people.
-// `imported`: makes the network before it was converted, preprocessing included. Empty: it is not
-// poor.
+// An output of the conversion errs so much on its samples that why_poor() has something to say.
+bool is_poor(const fusion::ConvertSummary& summary, const fusion::ConvertOptions& options);
+
+// The samples as another command takes them: `flag` is "--calib" or "--data". Empty: none were
+// given, or random ones.
+std::string data_flag(const DataArgs& data, const std::string& flag);
+
+// Why a poor conversion is poor, and what may help, as lines for people; the first says on how many
+// samples. It costs runs of at most kExplainedSamples of them, chosen evenly. `imported`: makes the
+// network before it was converted, preprocessing included. Empty: nothing stands out.
+inline constexpr std::size_t kExplainedSamples = 4;
 Result<std::vector<std::string>> why_poor(const std::function<Result<graph::Graph>()>& imported,
                                           const fusion::Converted& converted,
                                           quant::SampleSource& samples,

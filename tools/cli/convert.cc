@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "fusion/convert.h"
+#include "quant/cause_text.h"
 #include "runtime/core/parallel.h"
 #include "runtime/format/f8.h"
 #include "tools/cli/advise.h"
@@ -113,9 +114,11 @@ void print_summary(const Args& args, const fusion::Converted& c, std::size_t byt
     for (const auto& f : s.float_layers)
       say(fmt::format("  kept float: {} ({}): {}", f.node, f.op, f.why));
   for (const auto& o : s.outputs)
-    say(fmt::format("  output {}: SQNR {}, max error {:.4g}{}", o.name,
-                    decibels(o.error.sqnr_db, o.error.exact), o.error.max_abs,
-                    o.top1 ? fmt::format(", top-1 agreement {:.1f} %", *o.top1 * 100) : ""));
+    say(fmt::format(
+        "  output {}: SQNR {}, max error {:.4g}{}{}", o.name,
+        decibels(o.error.sqnr_db, o.error.exact), o.error.max_abs,
+        o.top1 ? fmt::format(", top-1 agreement {:.1f} %", *o.top1 * 100) : "",
+        s.scored_samples < s.samples ? fmt::format(", on {} samples", s.scored_samples) : ""));
   for (const std::string& line : reestimated_lines(s.reestimated)) say("  " + line);
   if (s.search) print_search(*s.search, args.search, args.output);
   if (const std::string line = smoothing_line(s.smoothed); !line.empty()) say("  " + line);
@@ -131,9 +134,13 @@ void print_summary(const Args& args, const fusion::Converted& c, std::size_t byt
 
 Json summary_json(const Args& args, const fusion::ConvertSummary& s, std::size_t bytes,
                   double seconds) {
-  Json j{{"schema", "fold8.convert/1"}, {"model", args.model},
-         {"output", args.output},       {"bytes", bytes},
-         {"seconds", seconds},          {"samples", s.samples}};
+  Json j{{"schema", "fold8.convert/1"},
+         {"model", args.model},
+         {"output", args.output},
+         {"bytes", bytes},
+         {"seconds", seconds},
+         {"samples", s.samples},
+         {"scored_samples", s.scored_samples}};
   j["stages"] = Json::array();
   for (const auto& t : s.stages) j["stages"].push_back({{"name", t.name}, {"seconds", t.seconds}});
   add_facts(s, j);
@@ -168,13 +175,24 @@ Result<graph::Graph> imported_again(const Args& args) {
   return std::move(imported.graph);
 }
 
-// Only what helps: the file is written, and no failure here takes it back.
+// Only what helps: the file is written, and no failure here takes it back. Who asked for one pass
+// is told where to look, since looking costs more than the conversion.
 void say_causes(const Args& args, const fusion::Converted& converted, quant::SampleSource& samples,
                 const fusion::ConvertOptions& options, Progress& progress) {
+  if (!is_poor(converted.summary, options)) return;
+  if (args.no_search) {
+    const std::string data = data_flag(args.data, "--data");
+    if (args.preprocess.empty() && !data.empty())
+      say(fmt::format("  causes: fold8 report {} {} {}", quant::shell_word(args.model),
+                      quant::shell_word(args.output), data));
+    else
+      say("  causes: `fold8 report` against the model that --float makes says them");
+    return;
+  }
   const auto causes =
       why_poor([&] { return imported_again(args); }, converted, samples, options, progress);
   if (!causes.ok()) return;
-  for (const std::string& line : *causes) say("  cause: " + line);
+  for (const std::string& line : *causes) say("  " + line);
 }
 
 Result<int> convert_model(const Args& args) {

@@ -19,7 +19,10 @@ std::string domain_of(const std::string& domain) { return domain == "ai.onnx" ? 
 
 class Importer {
  public:
-  explicit Importer(std::string folder) { b_.folder = std::move(folder); }
+  // `large`: initializers whose data the model does not hold.
+  Importer(std::string folder, const LargeTensors& large) : large_(large) {
+    b_.folder = std::move(folder);
+  }
 
   // After ok: the graph, or unsupported() is not empty.
   Status run(onnx::ModelProto& model);
@@ -40,6 +43,7 @@ class Importer {
   Status add_outputs(const onnx::GraphProto& g);
 
   Builder b_;
+  const LargeTensors& large_;
   std::vector<Unsupported> unsupported_;
   bool half_as_float_ = false;
 };
@@ -112,8 +116,9 @@ void Importer::read_names(const onnx::GraphProto& g) {
 }
 
 Status Importer::add_initializers(onnx::GraphProto& g) {
+  std::size_t number = 0;
   for (auto& t : *g.mutable_initializer()) {
-    FOLD8_TRY(ConstantData data, read_tensor(t, t.name(), b_.folder));
+    FOLD8_TRY(ConstantData data, read_tensor(t, t.name(), b_.folder, large_.at(number++)));
     std::string().swap(*t.mutable_raw_data());  // two copies of the weights are one too many
     if (half_as_float_) data = widened(std::move(data));
     b_.bind(t.name(), b_.add_constant(t.name(), std::move(data)));
@@ -233,8 +238,9 @@ Result<Imported> Importer::take() {
   return Imported{std::move(b_.graph), std::move(b_.notes)};
 }
 
-Result<Imported> import_model(onnx::ModelProto& model, const std::string& folder) {
-  Importer importer(folder);
+Result<Imported> import_model(onnx::ModelProto& model, const std::string& folder,
+                              const LargeTensors& large = {}) {
+  Importer importer(folder, large);
   FOLD8_CHECK_OK(importer.run(model));
   return importer.take();
 }
@@ -243,8 +249,9 @@ Result<Imported> import_model(onnx::ModelProto& model, const std::string& folder
 
 Result<Imported> import_file(const std::string& path) {
   onnx::ModelProto model;
-  FOLD8_CHECK_OK(read_model(path, model));
-  auto imported = import_model(model, folder_of(path));
+  LargeTensors large;
+  FOLD8_CHECK_OK(read_model(path, model, large));
+  auto imported = import_model(model, folder_of(path), large);
   if (!imported.ok()) return in_context("'" + path + "'", imported.error());
   return imported;
 }
@@ -257,8 +264,9 @@ Result<Imported> import_bytes(const std::string& bytes, const std::string& folde
 
 Result<std::vector<Unsupported>> find_unsupported(const std::string& path) {
   onnx::ModelProto model;
-  FOLD8_CHECK_OK(read_model(path, model));
-  Importer importer(folder_of(path));
+  LargeTensors large;
+  FOLD8_CHECK_OK(read_model(path, model, large));
+  Importer importer(folder_of(path), large);
   auto status = importer.run(model);
   if (!status.ok() && importer.unsupported().empty())
     return in_context("'" + path + "'", status.error());

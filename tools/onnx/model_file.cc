@@ -61,7 +61,15 @@ Result<std::string> read_whole_file(const std::string& path, std::size_t limit) 
   return bytes;
 }
 
-Status read_model(const std::string& path, onnx::ModelProto& out) {
+Status read_model(const std::string& path, onnx::ModelProto& out, LargeTensors& left_out) {
+  FOLD8_TRY(const OpenFile file, OpenFile::open(path));
+  if (file.size() <= INT_MAX) {
+    auto slim = without_large_tensors(file, left_out);
+    if (slim.ok() && parse_model(slim->data(), slim->size(), "'" + path + "'", out).ok())
+      return ok_status();
+    left_out = {};
+    out.Clear();
+  }
   auto bytes = read_whole_file(path, INT_MAX);
   if (!bytes.ok()) {
     if (bytes.error().code != Code::invalid_model) return bytes.error();

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "runtime/core/result.h"
+#include "tools/onnx/large_tensors.h"
 
 namespace onnx {
 class ModelProto;
@@ -16,7 +17,8 @@ namespace fold8::onnx_io {
 // (100) are an error.
 Status parse_model(const void* data, std::size_t bytes, const std::string& what,
                    onnx::ModelProto& out);
-Status read_model(const std::string& path, onnx::ModelProto& out);
+// Without the data of the initializers that are in `left_out` then.
+Status read_model(const std::string& path, onnx::ModelProto& out, LargeTensors& left_out);
 
 // The folder a model's external data may lie in: where the model itself lies.
 std::string folder_of(const std::string& path);

@@ -105,7 +105,8 @@ std::shared_ptr<Buffer> spread_4bit(const Buffer& packed, std::int64_t n, DType 
 
 Result<std::shared_ptr<Buffer>> read_bytes(const onnx::TensorProto& t, DType dtype,
                                            std::int64_t stored, const std::string& name,
-                                           const std::string& folder) {
+                                           const std::string& folder,
+                                           const std::optional<RawData>& raw) {
   const std::size_t need = static_cast<std::size_t>(stored) * size_of(dtype);
   if (t.data_location() == onnx::TensorProto_DataLocation_EXTERNAL) {
     if (!t.name().empty()) return read_external(t, need, folder);
@@ -113,12 +114,16 @@ Result<std::shared_ptr<Buffer>> read_bytes(const onnx::TensorProto& t, DType dty
     named.set_name(name);
     return read_external(named, need, folder);
   }
-  if (t.has_raw_data()) {
-    if (t.raw_data().size() != need)
+  if (t.has_raw_data() || raw) {
+    const std::size_t has = raw ? raw->bytes : t.raw_data().size();
+    if (has != need)
       return bad(name, "its shape needs " + std::to_string(need) + " bytes, raw_data has " +
-                           std::to_string(t.raw_data().size()));
+                           std::to_string(has));
     auto buffer = Buffer::allocate(need);
-    if (need > 0) std::memcpy(buffer->mutable_data(), t.raw_data().data(), need);
+    if (raw)
+      FOLD8_CHECK_OK(raw->read(buffer->mutable_data()));
+    else if (need > 0)
+      std::memcpy(buffer->mutable_data(), t.raw_data().data(), need);
     return buffer;
   }
   if (typed_elements(t, dtype) != stored)  // before memory is taken for the shape
@@ -212,7 +217,7 @@ std::int32_t dtype_to_onnx(DType dtype) {
 }
 
 Result<ConstantData> read_tensor(const onnx::TensorProto& t, const std::string& name,
-                                 const std::string& folder) {
+                                 const std::string& folder, const std::optional<RawData>& raw) {
   ConstantData out;
   FOLD8_TRY(out.dtype, dtype_from_onnx(t.data_type(), "tensor '" + name + "'"));
   FOLD8_TRY(out.shape, read_shape(t, name));
@@ -220,7 +225,7 @@ Result<ConstantData> read_tensor(const onnx::TensorProto& t, const std::string& 
     return unsupported("tensor '" + name + "': tensors in segments are not supported");
   const std::int64_t n = out.shape.count();
   const std::int64_t stored = is_4bit(out.dtype) ? (n + 1) / 2 : n;
-  FOLD8_TRY(auto buffer, read_bytes(t, out.dtype, stored, name, folder));
+  FOLD8_TRY(auto buffer, read_bytes(t, out.dtype, stored, name, folder, raw));
   if (is_4bit(out.dtype)) buffer = spread_4bit(*buffer, n, out.dtype);
   if (out.dtype == DType::boolean)
     for (std::size_t i = 0; i < buffer->size(); ++i)
