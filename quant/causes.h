@@ -66,8 +66,8 @@ struct Fix {
 };
 // `why` with what it wins and costs.
 std::string text(const Fix& fix);
-// Decibels won per time lost, the most first; those that change the model last. What was measured
-// to win nothing goes, unless that is all there is.
+// Decibels won per time lost, the most first, estimated ones counted by half; those that change the
+// model last. What was measured to win nothing goes, unless that is all there is.
 void rank(std::vector<Fix>& fixes);
 
 struct Finding {

@@ -14,6 +14,7 @@ constexpr std::size_t kMostFixes = 4, kMostKept = 3;
 // Time that a fix without float multiply-adds costs, as a share of them: for ranking only.
 constexpr double kFreeCost = 0.01, kTokenCost = 0.03, kStreamCost = 0.08, kAttentionCost = 0.15;
 constexpr double kAnyCost = 0.02;    // of a fix that costs nothing: its gain counts, too
+constexpr double kTrust = 0.5;       // in an estimate: it sees one tensor, a flag may change all
 constexpr double kLeastRatio = 0.5;  // a fix leaves at most this share of the squared error
 
 double decibels(double ratio) { return 10 * kernels::log_f64(ratio) / kernels::log_f64(10); }
@@ -210,7 +211,9 @@ std::string text(const Fix& fix) {
 }
 
 void rank(std::vector<Fix>& fixes) {
-  const auto value = [](const Fix& f) { return f.gained_db.value_or(1) / (kAnyCost + f.cost); };
+  const auto value = [](const Fix& f) {
+    return f.gained_db.value_or(1) * (f.measured ? 1 : kTrust) / (kAnyCost + f.cost);
+  };
   std::stable_sort(fixes.begin(), fixes.end(), [&](const Fix& a, const Fix& b) {
     if (a.flag.empty() != b.flag.empty()) return b.flag.empty();
     return value(a) > value(b);

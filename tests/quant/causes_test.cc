@@ -266,6 +266,9 @@ TEST(Fixes, AreRankedByDecibelsForTheTimeTheyCost) {
   std::vector<std::string> order;
   for (const Fix& f : fixes) order.push_back(f.flag);
   EXPECT_THAT(order, ElementsAre("cheap", "unknown", "dear", "harms", ""));
+  fixes = {fix_of("estimated", 3, 0.01), fix_of("measured", 2, 0.01, true)};
+  rank(fixes);
+  EXPECT_EQ(fixes[0].flag, "measured");
   fixes = {fix_of("lost", -1, 0, true), fix_of("won", 1, 0.9, true)};
   rank(fixes);
   ASSERT_EQ(fixes.size(), 1u);
