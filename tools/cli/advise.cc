@@ -255,6 +255,7 @@ std::string data_flag(const DataArgs& data, const std::string& flag) {
   if (!data.std.empty()) text += fmt::format(" --std {}", fmt::join(data.std, ","));
   if (!data.size.empty()) text += " --size " + data.size;
   if (data.layout != "nchw") text += " --layout " + data.layout;
+  if (data.max_samples > 0) text += fmt::format(" --max-samples {}", data.max_samples);
   return text;
 }
 
