@@ -73,7 +73,8 @@ std::string change_of_model(const Graph& g, const Index& index, const graph::Nod
   const Front front = in_front(g, index, n.inputs[0]);
   if (front.layer != kNoNode && front.shared)
     return "let nothing but the BatchNorm read '" + g.value(g.node(front.layer).outputs[0]).name +
-           "': give its other readers a copy of the layer, or what the BatchNorm gives";
+           "', nor return it: give its other readers a copy of the layer, or what the BatchNorm "
+           "gives";
   if (front.layer != kNoNode && ends_in_activation(g.node(front.layer).op))
     return "put it in front of the activation (layer, BatchNorm, activation) and train again: "
            "there it folds";

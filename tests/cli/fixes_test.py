@@ -116,13 +116,34 @@ def real_reports(fold8, checks, work):
                 checks.expect(abs(wins[flag] - f['gained_db']) <= 1.5 + 0.3 * abs(f['gained_db']), f'{name}: {flag} was measured to win {f["gained_db"]:.2f} dB; converted, it wins {wins[flag]:.2f}')
 
 
+def batch_norms(fold8, checks, work):
+    """A BatchNorm that cannot be folded: which one, why, and what to change in the model, since no flag helps."""
+    import onnx
+
+    model = onnx.load(CNN)
+    norm = next(n for n in model.graph.node if n.op_type == 'BatchNormalization')
+    for name in (norm.input[0], norm.output[0]):   # without the second, it becomes the quantizer of what follows
+        model.graph.output.append(onnx.helper.make_empty_tensor_value_info(name))
+        model.graph.output[-1].type.tensor_type.elem_type = onnx.TensorProto.FLOAT
+    onnx.save(model, work / 'bn.onnx')
+    facts = fold8.facts(work / 'c.json', 'convert', work / 'bn.onnx', '-o', work / 'bn.f8', '--calib', work / 'cal.npz', '--stacked')
+    said = fold8('report', work / 'bn.onnx', work / 'bn.f8', '--data', work / 'held_out', '--json', work / 'bn.json', '--html', work / 'bn.html', '--no-time')
+    report = fold8.facts(work / 'bn.json', 'report', work / 'bn.onnx', work / 'bn.f8', '--data', work / 'held_out')
+    found = [f for f in report['what_to_do'] if f['cause_kind'] == 'unfolded_batch_norm']
+    checks.expect(facts['batch_norms_left'] == 1 and len(found) == 1, f'{facts["batch_norms_left"]} BatchNorm left, {len(found)} named')
+    cause, last = found[0]['cause'], found[0]['fixes'][-1]
+    checks.expect(norm.name in cause and f"'{norm.input[0]}' is also a graph output" in cause, f'which, and why: {cause}')
+    checks.expect(last['flag'] == '' and norm.input[0] in last['text'] and not last['measured'], f'what to change: {last}')
+    checks.expect('   model: ' in said and 'try:   \n' not in said, 'the terminal says so, and offers no empty flag')
+
+
 def main():
     a = command_line(__doc__)
     work = empty_folder(a.work / 'fixes_test')
     checks, fold8 = Checks(), Fold8(a.fold8)
     data(work)
     every_flag_is_tested(checks, work)
-    for test in (pasting, what_needs_samples, real_reports):
+    for test in (pasting, what_needs_samples, real_reports, batch_norms):
         test(fold8, checks, work)
     checks.finish('fixes')
 
