@@ -132,6 +132,7 @@ TEST(Attempts, WhatFailsIsLeftOut) {
   o.quantize.streams = Streams::f32;
   o.quantize.attention = AttentionProducts::f32;
   o.search = false;
+  o.one_pass_samples = o.score_samples;  // both read the same
   FailingSamples counted(samples, 1 << 20);
   const auto plain = convert(g, &counted, o);
   ASSERT_TRUE(plain.ok()) << plain.error().message;
