@@ -1,6 +1,7 @@
 #include "quant/layer_rows.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "runtime/ops/conv_geometry.h"
 
@@ -42,39 +43,60 @@ class Patches : public RowReader {
   std::size_t count() const override { return rows_; }
 
   void copy(std::size_t row, std::size_t group, std::span<float> into) const override {
-    auto at = static_cast<std::int64_t>(row);
-    std::int64_t first[3];
-    for (int a = 2; a >= 0; --a) {
-      first[a] = at % axes_[a].out * axes_[a].stride - axes_[a].pad;
-      at /= axes_[a].out;
+    if (row != found_) find_taps(row);
+    const std::size_t taps = taps_.size();
+    const float* from =
+        values_.data() + static_cast<std::int64_t>(group) * group_channels_ * channel_;
+    float* to = into.data();
+    if (inside_ && taps == 1 && channel_ == 1) {
+      std::copy_n(from + taps_[0], group_channels_, to);
+      return;
     }
-    const std::int64_t base =
-        at * sample_ + static_cast<std::int64_t>(group) * group_channels_ * channel_;
-    const std::size_t taps = into.size() / static_cast<std::size_t>(group_channels_);
-    std::size_t tap = 0;
-    for (std::int64_t i = 0; i < axes_[0].kernel; ++i)
-      for (std::int64_t j = 0; j < axes_[1].kernel; ++j)
-        for (std::int64_t k = 0; k < axes_[2].kernel; ++k, ++tap) {
-          const std::int64_t p[3] = {first[0] + i * axes_[0].dilation,
-                                     first[1] + j * axes_[1].dilation,
-                                     first[2] + k * axes_[2].dilation};
-          bool inside = true;
-          std::int64_t offset = base;
-          for (int a = 0; a < 3; ++a) {
-            inside = inside && p[a] >= 0 && p[a] < axes_[a].in;
-            offset += p[a] * step_[a];
-          }
-          for (std::int64_t c = 0; c < group_channels_; ++c)
-            into[static_cast<std::size_t>(c) * taps + tap] =
-                inside ? values_[static_cast<std::size_t>(offset + c * channel_)] : 0.0f;
-        }
+    for (std::int64_t c = 0; c < group_channels_; ++c, from += channel_, to += taps)
+      if (inside_)
+        for (std::size_t t = 0; t < taps; ++t) to[t] = from[taps_[t]];
+      else
+        for (std::size_t t = 0; t < taps; ++t) to[t] = taps_[t] == kPadding ? 0.0f : from[taps_[t]];
   }
 
  private:
   struct Axis {
     std::int64_t in = 1, out = 1, kernel = 1, stride = 1, dilation = 1, pad = 0;
   };
+  static constexpr std::int64_t kPadding = -1;
+
+  // Where the taps of a row begin, for all of its groups: they are asked for one after the other.
+  void find_taps(std::size_t row) const {
+    found_ = row;
+    auto at = static_cast<std::int64_t>(row);
+    std::int64_t first[3];
+    for (int a = 2; a >= 0; --a) {
+      first[a] = at % axes_[a].out * axes_[a].stride - axes_[a].pad;
+      at /= axes_[a].out;
+    }
+    taps_.clear();
+    inside_ = true;
+    for (std::int64_t i = 0; i < axes_[0].kernel; ++i)
+      for (std::int64_t j = 0; j < axes_[1].kernel; ++j)
+        for (std::int64_t k = 0; k < axes_[2].kernel; ++k) {
+          const std::int64_t p[3] = {first[0] + i * axes_[0].dilation,
+                                     first[1] + j * axes_[1].dilation,
+                                     first[2] + k * axes_[2].dilation};
+          bool inside = true;
+          std::int64_t offset = at * sample_;
+          for (int a = 0; a < 3; ++a) {
+            inside = inside && p[a] >= 0 && p[a] < axes_[a].in;
+            offset += p[a] * step_[a];
+          }
+          taps_.push_back(inside ? offset : kPadding);
+          inside_ = inside_ && inside;
+        }
+  }
+
   std::span<const float> values_;
+  mutable std::vector<std::int64_t> taps_;
+  mutable std::size_t found_ = static_cast<std::size_t>(-1);
+  mutable bool inside_ = false;
   std::int64_t channels_, group_channels_, sample_ = 0, channel_ = 0, step_[3] = {};
   std::size_t rows_;
   Axis axes_[3];

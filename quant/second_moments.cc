@@ -84,8 +84,16 @@ class Collector {
     const Shape shape{static_cast<std::int64_t>(kBlock), static_cast<std::int64_t>(layer.width)};
     for (std::size_t g = 0; g < layer.groups; ++g) {
       blocks_.emplace_back(DType::f32, shape);
-      moments_.push_back({layer.width, 0, std::vector<float>(layer.width * layer.width)});
+      sums_.emplace_back(triangle_floats(layer.width));
     }
+  }
+
+  // Of the upper triangle as it is kept: panels of rows, each from its first row's column on.
+  static std::size_t triangle_floats(std::size_t width) {
+    std::size_t floats = 0;
+    for (std::size_t first = 0; first < width; first += kPanel)
+      floats += std::min(kPanel, width - first) * (width - first);
+    return floats;
   }
 
   // At most `wanted` rows of t, evenly spaced.
@@ -105,11 +113,12 @@ class Collector {
   Result<std::vector<Moments>> finish() {
     if (filled_ > 0) FOLD8_CHECK_OK(flush());
     blocks_.clear();
-    const std::size_t n = layer_.width;
-    for (Moments& m : moments_)
-      for (std::size_t i = 0; i < n; ++i)
-        for (std::size_t j = 0; j < i; ++j) m.xx[i * n + j] = m.xx[j * n + i];
-    return std::move(moments_);
+    std::vector<Moments> moments;
+    for (std::vector<float>& sums : sums_) {
+      moments.push_back({layer_.width, rows_, whole(sums)});
+      sums = std::vector<float>();
+    }
+    return moments;
   }
 
  private:
@@ -118,9 +127,9 @@ class Collector {
       auto rows = blocks_[g].as<float>();
       std::fill(rows.begin() + static_cast<std::ptrdiff_t>(filled_ * layer_.width), rows.end(),
                 0.0f);
-      FOLD8_CHECK_OK(add_products(rows, moments_[g].xx));
-      moments_[g].rows += filled_;
+      FOLD8_CHECK_OK(add_products(rows, sums_[g]));
     }
+    rows_ += filled_;
     filled_ = 0;
     return ok_status();
   }
@@ -128,23 +137,35 @@ class Collector {
   // x^T x is symmetric: the upper triangle, a panel of rows after the other.
   Status add_products(std::span<const float> x, std::vector<float>& sums) {
     const std::size_t width = layer_.width;
+    float* row = sums.data();
     for (std::size_t first = 0; first < width; first += kPanel) {
       const std::size_t m = std::min(kPanel, width - first), n = width - first;
       FOLD8_TRY(Product* const product, products_.of(m, n));
       FOLD8_TRY(const std::span<const float> xx, product->run(x, width, first));
-      for (std::size_t i = 0; i < m; ++i) {
-        float* row = sums.data() + (first + i) * width + first;
+      for (std::size_t i = 0; i < m; ++i, row += n)
         for (std::size_t j = 0; j < n; ++j) row[j] += xx[i * n + j];
-      }
     }
     return ok_status();
+  }
+
+  std::vector<float> whole(const std::vector<float>& sums) const {
+    const std::size_t width = layer_.width;
+    std::vector<float> xx(width * width);
+    const float* row = sums.data();
+    for (std::size_t first = 0; first < width; first += kPanel)
+      for (std::size_t i = first; i < std::min(first + kPanel, width); ++i, row += width - first)
+        std::copy_n(row + (i - first), width - i, xx.data() + i * width + i);
+    for (std::size_t i = 0; i < width; ++i)
+      for (std::size_t j = 0; j < i; ++j) xx[i * width + j] = xx[j * width + i];
+    return xx;
   }
 
   const LayerRows& layer_;
   Products& products_;
   std::vector<Tensor> blocks_;  // one for each group
   std::size_t filled_ = 0;
-  std::vector<Moments> moments_;
+  std::vector<std::vector<float>> sums_;  // of each group, a triangle
+  std::uint64_t rows_ = 0;
 };
 
 class Gatherer {
@@ -168,6 +189,7 @@ class Gatherer {
     FOLD8_CHECK_OK(run(of_tensor));
     for (std::size_t k = 0; k < some.size(); ++k) {
       FOLD8_TRY(std::vector<Moments> moments, collectors[k]->finish());
+      collectors[k].reset();
       if (moments[0].rows > 0) FOLD8_CHECK_OK(take(some[k], std::move(moments)));
     }
     return ok_status();
@@ -209,7 +231,8 @@ Status second_moments(std::shared_ptr<const exec::Model> model, SampleSource& sa
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const std::size_t width = layers[i].width;
     if (width == 0 || width > options.most_width) continue;
-    const std::size_t own = layers[i].groups * width * (width + kBlock) * sizeof(float);
+    const std::size_t own =
+        layers[i].groups * (Collector::triangle_floats(width) + width * kBlock) * sizeof(float);
     if (!some.empty() && bytes + own > options.most_bytes) {
       FOLD8_CHECK_OK(gatherer.gather(some, take));
       some.clear();

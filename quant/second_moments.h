@@ -24,9 +24,9 @@ struct Moments {
 };
 
 struct MomentOptions {
-  std::size_t most_rows = 8192;                   // of a layer; evenly spread over the samples
-  std::size_t most_width = 8192;                  // wider layers are left out
-  std::size_t most_bytes = std::size_t{1} << 30;  // of moments at the same time
+  std::size_t most_rows = 8192;                     // of a layer; evenly spread over the samples
+  std::size_t most_width = 8192;                    // wider layers are left out
+  std::size_t most_bytes = std::size_t{256} << 20;  // of moments gathered at the same time
   int threads = 1;
 };
 
