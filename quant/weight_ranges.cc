@@ -4,6 +4,7 @@
 #include <cmath>
 #include <unordered_map>
 
+#include "quant/roundings.h"
 #include "runtime/ops/plain_weight.h"
 
 namespace fold8::quant {
@@ -104,7 +105,8 @@ Result<std::vector<WeightRanges>> weight_ranges(const exec::Model& reference,
     const TensorType& w = b.type(n.inputs[1]);
     WeightRanges r;
     r.name = b.value(n.outputs[0]).name;
-    r.rescaled = !b.value(n.inputs[0]).rescale.empty() || !b.value(n.outputs[0]).rescale.empty();
+    r.rescaled = !b.value(n.inputs[0]).rescale.empty() || !b.value(n.outputs[0]).rescale.empty() ||
+                 reads_rotated(b, n);
     if (const auto it = float_layers.find(r.name); it != float_layers.end()) {
       const graph::Value& v = a.value(it->second->inputs[1]);
       FOLD8_TRY(r.reference, channel_maxima(it->second->op, v.type, v.constant->data()));
