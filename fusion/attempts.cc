@@ -1,5 +1,6 @@
 #include "fusion/attempts.h"
 
+#include <algorithm>
 #include <set>
 
 #include "fusion/batch_norms.h"
@@ -61,6 +62,7 @@ Result<Attempt> Attempts::best(Graph fused) {
   if (options_.search) {
     optional("choosing a rounding per tensor", try_static(base, best));
     optional("rounding weights for their outputs", try_rounded(base, best));
+    optional("rotating what layers read", try_rotated(base, best));
     optional("bias correction", try_corrected(base, best));
   }
   if (options_.quantize.streams == Streams::automatic) FOLD8_CHECK_OK(weigh_streams(base, best));

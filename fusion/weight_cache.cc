@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "quant/rotate.h"
+
 namespace fold8::fusion {
 
 const WeightCache::Made* WeightCache::codes(const Key& key) {
@@ -51,9 +53,14 @@ Result<WeightCache::Made> cached_codes(WeightCache* cache, const WeightCache::Ke
                                        const graph::Value& weight) {
   if (cache != nullptr)
     if (const WeightCache::Made* known = cache->codes(key)) return *known;
-  const std::span<const float> values(reinterpret_cast<const float*>(weight.constant->data()),
-                                      weight.constant->size() / sizeof(float));
+  std::span<const float> values(reinterpret_cast<const float*>(weight.constant->data()),
+                                weight.constant->size() / sizeof(float));
   const Shape& shape = weight.type.shape;
+  std::vector<float> turned;
+  if (key.rotated) {
+    turned = quant::rotated_weights(values, static_cast<std::size_t>(shape.back().value()));
+    values = turned;
+  }
   FOLD8_TRY(const quant::QuantizedWeight q,
             key.group > 0
                 ? quant::quantize_weight_groups(values, shape, key.group)

@@ -23,6 +23,7 @@ class WeightCache {
     std::int64_t groups = 1;
     quant::WeightGranularity granularity = quant::WeightGranularity::per_channel;
     std::int64_t group = 0;  // of inputs; 0: none
+    bool rotated = false;    // quant::rotated_weights() first
     auto operator<=>(const Key&) const = default;
   };
   // A constant: codes, or packed ones.
