@@ -506,10 +506,12 @@ struct Dequantize {
 };
 // per token: outputs q u8@token, scale f32 [..., 1] (numeric contract: s = max(max|x|/127, 2^-126),
 // zero point 128); inputs x, factor? f32 [D]: x * factor along the last axis, rounded, takes x's
-// place. onnx: DynamicQuantizeLinear: outputs q u8, scale f32 [], zero_point u8 [].
+// place. rotated: then rows of a multiple of 16 elements are transformed by the 4 times orthogonal
+// matrix of core/rotation.h; what reads the codes has the inverse in its weights.
+// onnx: DynamicQuantizeLinear: outputs q u8, scale f32 [], zero_point u8 [].
 struct DynamicQuantize {
-  bool onnx = false;
-  FOLD8_OP("dynamic_quantize", FOLD8_FIELD(onnx))
+  bool onnx = false, rotated = false;
+  FOLD8_OP("dynamic_quantize", FOLD8_FIELD(onnx) FOLD8_FIELD(rotated))
 };
 // y[i] = table[x[i]], x u8 (s8: index q + 128), table u8/s8 [256].
 struct Lookup {

@@ -50,6 +50,8 @@ using dequantize_fn = void(const DequantizeArgs& args);
 //   s = max(max_j |x[i,j]| / 127, 2^-126);  q = min(max(round_half_even(x / s), -127), 127) + 128
 // scales[i] = s. A row with NaN or Inf: scales[i] = NaN and q = 128, so whatever multiplies by the
 // scale is NaN.
+// rotated: of core/rotation.h's transform of the row (behind the factors) in its place; cols is a
+// multiple of 16 then.
 struct QuantizeRowsArgs {
   std::size_t rows = 0, cols = 0;
   const float* x = nullptr;
@@ -59,6 +61,8 @@ struct QuantizeRowsArgs {
   float* scales = nullptr;   // [rows]
   const float* factors =
       nullptr;  // [cols], or null: x[i,j] * factors[j], rounded, in place of x[i,j]
+  bool rotated = false;
+  float* scratch = nullptr;  // rotated: [cols]
 };
 using quantize_rows_fn = void(const QuantizeRowsArgs& args);
 

@@ -1,8 +1,27 @@
 #include "runtime/kernels/quantize_ref.h"
 
+#include "runtime/core/rotation.h"
 #include "runtime/kernels/quantize.h"
 
 namespace fold8::kernels {
+namespace {
+
+// args.scratch = the row behind its factors, rotated.
+void rotate_row(const QuantizeRowsArgs& args, const float* x) {
+  const std::size_t m = args.cols / kRotatedSegments;
+  for (std::size_t j = 0; j < m; ++j) {
+    float v[kRotatedSegments];
+    for (std::size_t k = 0; k < kRotatedSegments; ++k) {
+      const std::size_t at = k * m + j;
+      v[k] = args.factors != nullptr ? x[at] * args.factors[at] : x[at];
+    }
+    rotate_segments(v);
+    for (std::size_t k = 0; k < kRotatedSegments; ++k) args.scratch[k * m + j] = v[k];
+  }
+}
+
+}  // namespace
+
 namespace reference {
 
 void quantize(const QuantizeArgs& args) {
@@ -44,7 +63,9 @@ void quantize_rows(const QuantizeRowsArgs& args) {
   const std::size_t x_stride = args.x_stride != 0 ? args.x_stride : args.cols;
   const std::size_t q_stride = args.q_stride != 0 ? args.q_stride : args.cols;
   for (std::size_t i = 0; i < args.rows; ++i) {
+    if (args.rotated) rotate_row(args, args.x + i * x_stride);
     const auto x = [&](std::size_t j) {
+      if (args.rotated) return args.scratch[j];
       const float v = args.x[i * x_stride + j];
       return args.factors != nullptr ? v * args.factors[j] : v;
     };

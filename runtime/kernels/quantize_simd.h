@@ -1,5 +1,6 @@
 #pragma once
 
+#include "runtime/core/rotation.h"
 #include "runtime/kernels/quantize.h"
 #include "runtime/kernels/quantize_quotient_simd.h"
 #include "runtime/kernels/unary_simd.h"
@@ -91,6 +92,26 @@ inline I16<Arch> magnitude_bits(V16<Arch> v) {
   return Lanes<V16<Arch>>::bits(v) & I16<Arch>(0x7fffffff);
 }
 
+// y = the row x behind its factors (or null), rotated.
+template <class Arch, bool scaled>
+FOLD8_INLINE void rotate_row(std::size_t cols, const float* x, const float* factors, float* y) {
+  const std::size_t m = cols / kRotatedSegments;
+  const auto columns = [&]<std::size_t... k>(std::size_t j, auto n, std::index_sequence<k...>)
+      FOLD8_INLINE_LAMBDA {
+    const auto element = [&](std::size_t at) FOLD8_INLINE_LAMBDA {
+      const V16<Arch> v = load<Arch>(x + at, n);
+      if constexpr (scaled) return v * load<Arch>(factors + at, n);
+      return v;
+    };
+    V16<Arch> v[kRotatedSegments] = {element(k * m + j)...};
+    rotate_segments(v);
+    (store<Arch>(y + k * m + j, n, v[k]), ...);
+  };
+  for_steps<Arch>(m, [&](std::size_t j, auto n) FOLD8_INLINE_LAMBDA {
+    columns(j, n, std::make_index_sequence<kRotatedSegments>());
+  });
+}
+
 // value(j, n): elements of the row.
 template <class Arch, class Value>
 FOLD8_INLINE float quantize_row(std::size_t cols, std::uint8_t* q, const Value& value) {
@@ -113,7 +134,14 @@ void quantize_rows(const QuantizeRowsArgs& args) {
   for (std::size_t i = 0; i < args.rows; ++i) {
     const float* x = args.x + i * x_stride;
     std::uint8_t* q = args.q + i * q_stride;
-    if (args.factors == nullptr)
+    if (args.rotated) {
+      if (args.factors == nullptr)
+        rotate_row<Arch, false>(args.cols, x, nullptr, args.scratch);
+      else
+        rotate_row<Arch, true>(args.cols, x, args.factors, args.scratch);
+      x = args.scratch;
+    }
+    if (args.factors == nullptr || args.rotated)
       args.scales[i] = quantize_row<Arch>(
           args.cols, q, [&](std::size_t j, auto n) { return load<Arch>(x + j, n); });
     else

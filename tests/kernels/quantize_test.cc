@@ -1,5 +1,7 @@
 #include "runtime/kernels/quantize.h"
 
+#include <bit>
+
 #include "runtime/kernels/quantize_ref.h"
 #include "tests/kernels/elementwise_support.h"
 
@@ -175,6 +177,74 @@ TEST(QuantizeRows, EveryTargetGivesTheReferencesBits) {
       EXPECT_TRUE(same_bits(got_s.data(), want_s.data(), rows));
     });
   }
+}
+
+// H of core/rotation.h, as its header writes it.
+int rotation(std::size_t i, std::size_t k) {
+  const std::size_t signs = (k & (k >> 1) & 1) + ((k >> 2) & (k >> 3) & 1);
+  return (std::popcount(i & k) + static_cast<int>(signs)) % 2 == 0 ? 1 : -1;
+}
+
+TEST(QuantizeRows, RotatedRowsAreThoseOfTheMatrix) {
+  for (std::size_t i = 0; i < 16; ++i) {
+    int flat = 0;
+    for (std::size_t k = 0; k < 16; ++k) {
+      int dot = 0;
+      for (std::size_t j = 0; j < 16; ++j) dot += rotation(i, j) * rotation(k, j);
+      EXPECT_EQ(dot, i == k ? 16 : 0);
+      flat += rotation(i, k);
+    }
+    EXPECT_EQ(std::abs(flat), 4);  // of a row of equal elements
+  }
+  const std::size_t m = 3, cols = 16 * m;
+  for (std::size_t at = 0; at < cols; ++at) {
+    std::vector<float> x(cols), scratch(cols);
+    x[at] = 127;
+    std::vector<std::uint8_t> q(cols);
+    float s = 0;
+    reference_table().quantize_rows({.rows = 1,
+                                     .cols = cols,
+                                     .x = x.data(),
+                                     .q = q.data(),
+                                     .scales = &s,
+                                     .rotated = true,
+                                     .scratch = scratch.data()});
+    EXPECT_EQ(s, 1);
+    for (std::size_t j = 0; j < cols; ++j)
+      EXPECT_EQ(q[j] - 128, j % m == at % m ? 127 * rotation(j / m, at / m) : 0);
+  }
+}
+
+TEST(QuantizeRows, EveryTargetRotatesToTheReferencesBits) {
+  SeededRng rng;
+  for (std::size_t m : {1u, 3u, 15u, 16u, 24u, 37u, 86u})
+    for (bool scaled : {false, true}) {
+      const std::size_t rows = 5, cols = 16 * m;
+      GuardedBuffer<float> x(rows * cols), factors(cols), want_s(rows), got_s(rows), scratch(cols);
+      GuardedBuffer<std::uint8_t> want(rows * cols), got(rows * cols);
+      rng.fill_normal(x.span());
+      for (float& f : factors.span()) f = rng.uniform(0.05f, 3);
+      for (std::size_t j = 0; j < cols; ++j) x[j] = 0;
+      x[2 * cols + cols / 2] = NAN;
+      x[3 * cols + cols - 1] = -INFINITY;
+      QuantizeRowsArgs args{.rows = rows,
+                            .cols = cols,
+                            .x = x.data(),
+                            .q = want.data(),
+                            .scales = want_s.data(),
+                            .factors = scaled ? factors.data() : nullptr,
+                            .rotated = true,
+                            .scratch = scratch.data()};
+      reference_table().quantize_rows(args);
+      EXPECT_EQ(want_s[0], 0x1p-126f);
+      EXPECT_TRUE(std::isnan(want_s[2]) && std::isnan(want_s[3]));
+      for_each_vector_target([&](const KernelTable& table) {
+        args.q = got.data(), args.scales = got_s.data();
+        table.quantize_rows(args);
+        EXPECT_TRUE(same_bits(got.data(), want.data(), rows * cols));
+        EXPECT_TRUE(same_bits(got_s.data(), want_s.data(), rows));
+      });
+    }
 }
 
 TEST(QuantizeRows, FactorsAreMultipliedFirst) {

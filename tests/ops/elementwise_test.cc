@@ -170,6 +170,27 @@ TEST(Quantization, Dynamic) {
   EXPECT_THAT(o->at(2).as<std::uint8_t>(), ElementsAre(100));
   EXPECT_THAT(o->at(0).as<std::uint8_t>(), ElementsAre(0, 100, 255));
 }
+TEST(Quantization, DynamicOfRotatedRows) {
+  std::vector<float> x(32);
+  x[0] = 254, x[17] = 127;  // the first row's element 0, the second's 1
+  const auto r = run_text(
+      "x: f32[2,16]\n q, s = dynamic_quantize(x, f32[16]{0.5,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1}) "
+      "rotated=true\n return q, s",
+      {value<float>({2, 16}, x)});
+  ASSERT_TRUE(r.ok()) << r.error().message;
+  EXPECT_THAT(r->at(1).as<float>(), ElementsAre(1, 1));
+  const auto q = r->at(0).as<std::uint8_t>();
+  for (std::size_t i = 0; i < 16; ++i) {
+    EXPECT_EQ(q[i], 255);
+    EXPECT_EQ(q[16 + i], i % 2 == 0 ? 255 : 1);
+  }
+}
+TEST(Quantization, OnlyRowsOfAMultipleOf16AreRotated) {
+  const auto r = run_text("x: f32[1,24]\n q, s = dynamic_quantize(x) rotated=true\n return q, s",
+                          {value<float>({1, 24}, std::vector<float>(24))});
+  ASSERT_FALSE(r.ok());
+  EXPECT_THAT(r.error().message, ::testing::HasSubstr("multiple of 16"));
+}
 TEST(Norms, SpecValues) {
   EXPECT_THAT(run_one("x: f32[2,3]\n y = norm(x) kind=layer\n return y",
                       {value<float>({2, 3}, {1, 2, 3, 4, 5, 6})})
