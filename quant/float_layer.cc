@@ -29,6 +29,11 @@ bool per_token(const TensorType& t) {
   return t.quant && t.quant->granularity() == Granularity::per_token;
 }
 
+bool rotates(const graph::Op& op) {
+  const auto* q = std::get_if<graph::DynamicQuantize>(&op);
+  return q != nullptr && q->rotated;
+}
+
 class Cutter {
  public:
   Cutter(const Graph& reference, const Graph& other, bool unrounded)
@@ -172,7 +177,7 @@ class Cutter {
     if (std::holds_alternative<graph::Quantize>(n->op) ||
         std::holds_alternative<graph::Relayout>(n->op) ||
         std::holds_alternative<graph::DynamicQuantize>(n->op))
-      return n->inputs.size() == 1 ? reals(n->inputs[0]) : dequantized(v);
+      return n->inputs.size() == 1 && !rotates(n->op) ? reals(n->inputs[0]) : dequantized(v);
     return before_rounding(*n, v);
   }
 

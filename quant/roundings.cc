@@ -28,6 +28,11 @@ bool passes_on(const graph::Op& op) {
                 graph::Relayout, graph::Dequantize>(op);
 }
 
+bool rotates(const graph::Op& op) {
+  const auto* q = std::get_if<graph::DynamicQuantize>(&op);
+  return q != nullptr && q->rotated;
+}
+
 class Finder {
  public:
   Finder(const Graph& g, const std::function<bool(const std::string&)>& known)
@@ -52,7 +57,7 @@ class Finder {
     if (g_.is_constant(v) || !is_quantizable(t.dtype) || !t.quant) return false;
     if (!t.quant->is_per_tensor() && t.quant->granularity() != Granularity::per_token) return false;
     const Node* p = producer(v);
-    if (p == nullptr) return false;
+    if (p == nullptr || rotates(p->op)) return false;
     const ValueId x = p->inputs.empty() ? kNoValue : p->inputs[0];
     const bool moved = passes_on(p->op) && x != kNoValue && is_quantizable(g_.type(x).dtype);
     return !moved || std::holds_alternative<graph::Concat>(p->op);
@@ -166,6 +171,13 @@ class Finder {
 };
 
 }  // namespace
+
+bool reads_rotated(const Graph& g, const Node& layer) {
+  for (NodeId n = 0; n < g.node_count(); ++n)
+    if (!g.node(n).dead && rotates(g.node(n).op) && g.node(n).outputs[0] == layer.inputs[0])
+      return true;
+  return false;
+}
 
 std::vector<Rounding> find_roundings(const Graph& g,
                                      const std::function<bool(const std::string&)>& known) {

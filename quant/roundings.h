@@ -35,8 +35,12 @@ struct Rounding {
   std::vector<std::string> parts;       // of a Concat: its float operands, by name, in order
 };
 
+// The layer multiplies the codes of rotated rows (core/rotation.h): they, and its weights, cannot
+// be compared with those of the reference one by one.
+bool reads_rotated(const graph::Graph& g, const graph::Node& layer);
+
 // `known`: the reference has a float tensor of that name. Tensors that cannot be named are left
-// out, and so are codes that were only moved.
+// out, and so are codes of rotated rows and codes that were only moved.
 std::vector<Rounding> find_roundings(const graph::Graph& g,
                                      const std::function<bool(const std::string&)>& known);
 

@@ -5,6 +5,7 @@
 #include <unordered_map>
 
 #include "quant/layers.h"
+#include "quant/roundings.h"
 #include "runtime/ops/plain_weight.h"
 
 namespace fold8::quant {
@@ -105,7 +106,8 @@ Result<std::vector<WeightRanges>> weight_ranges(const exec::Model& reference,
     const TensorType& w = b.type(n.inputs[1]);
     WeightRanges r;
     r.name = layer_name(b, id);
-    r.rescaled = !b.value(n.inputs[0]).rescale.empty() || !b.value(n.outputs[0]).rescale.empty();
+    r.rescaled = !b.value(n.inputs[0]).rescale.empty() || !b.value(n.outputs[0]).rescale.empty() ||
+                 reads_rotated(b, n);
     if (const auto it = float_layers.find(r.name); it != float_layers.end()) {
       const graph::Value& v = a.value(it->second->inputs[1]);
       FOLD8_TRY(r.reference, channel_maxima(it->second->op, v.type, v.constant->data()));
