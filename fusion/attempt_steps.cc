@@ -1,6 +1,9 @@
 // What the samples decide behind the first attempt: steps that each try something else, and keep it
 // where it helps.
+#include <algorithm>
+
 #include "fusion/attempts.h"
+#include "fusion/choose_rotation.h"
 #include "fusion/choose_rounding.h"
 #include "fusion/mean_results.h"
 #include "fusion/passes/balance.h"
@@ -16,7 +19,10 @@ using graph::Graph;
 constexpr double kLeastGainDb = 0.5;      // of a change of the network
 constexpr double kLeastFreeGainDb = 0.2;  // of what changes nothing at run time
 constexpr double kFairSqnrDb = 30;
-constexpr double kGoodSqnrDb = 40;  // nothing to gain that anybody would see
+constexpr double kGoodSqnrDb = 40;             // nothing to gain that anybody would see
+constexpr double kLeastRotationGain = 1.58;    // 2 dB, of the expected error of a tensor's readers
+constexpr double kLeastRotationGainOn = 1.26;  // 1 dB, where it is asked for
+constexpr double kTargetMarginDb = 1.5;        // other samples are worse
 constexpr std::size_t kMeanSamples = 64;
 
 // Something below `enough` was measured.
@@ -40,7 +46,9 @@ Status Attempts::weigh_streams(const Base& base, Attempt& best) {
 // INT8 inside attention is faster, within a budget too. Last: what else the samples decide is the
 // same for both.
 Status Attempts::weigh_attention(const Base& base, Attempt& best) {
-  if (best.outcome.int8_attentions == 0) return ok_status();
+  // What rotation gained is not spent.
+  const bool gained = !best.outcome.rotated.empty() && !can_gain(best, kFairSqnrDb);
+  if (best.outcome.int8_attentions == 0 || gained) return ok_status();
   QuantizeOptions o = chosen_;
   o.attention = AttentionProducts::f32;
   return weigh(base, o, kAttentionBudgetDb,
@@ -145,29 +153,32 @@ Status Attempts::try_equalized(Base& base, Attempt& best) {
   return ok_status();
 }
 
+Result<std::shared_ptr<const RoundedWeights>> Attempts::rounded_weights(
+    const Base& base, const QuantizeOptions& options) {
+  const StageLog::Clock clock(log_, "round weights");
+  RoundWeightsOptions o;
+  o.weights = options.weights;
+  o.weight_group = options.weight_group;
+  o.rotated_inputs = options.rotated_inputs;
+  o.threads = options_.threads;
+  o.becomes_int8 = [&](const graph::Node& n) {
+    return kept_float_by(options, base.graph, n) == nullptr;
+  };
+  o.progress = [this](std::size_t done, std::size_t total) {
+    log_.progress("round weights", done, total);
+  };
+  FOLD8_TRY(auto model, float_model(base));
+  FOLD8_TRY(RoundedWeights rounded, round_weights(base.graph, std::move(model), *samples_, o));
+  if (rounded.empty()) return std::shared_ptr<const RoundedWeights>();
+  return std::make_shared<const RoundedWeights>(std::move(rounded));
+}
+
 // Weights rounded for the layers' outputs: nothing at run time.
 Status Attempts::try_rounded(const Base& base, Attempt& best) {
   if (!can_gain(best, kGoodSqnrDb)) return ok_status();
-  RoundedWeights rounded;
-  {
-    const StageLog::Clock clock(log_, "round weights");
-    RoundWeightsOptions o;
-    o.weights = chosen_.weights;
-    o.weight_group = chosen_.weight_group;
-    o.threads = options_.threads;
-    o.becomes_int8 = [&](const graph::Node& n) {
-      return kept_float_by(chosen_, base.graph, n) == nullptr;
-    };
-    o.progress = [this](std::size_t done, std::size_t total) {
-      log_.progress("round weights", done, total);
-    };
-    FOLD8_TRY(auto model, float_model(base));
-    FOLD8_TRY(rounded, round_weights(base.graph, std::move(model), *samples_, o));
-  }
-  if (rounded.empty()) return ok_status();
   QuantizeOptions o = chosen_;
-  o.rounded = std::make_shared<const RoundedWeights>(std::move(rounded));
-  return consider(base, o, best);
+  FOLD8_TRY(o.rounded, rounded_weights(base, o));
+  return o.rounded == nullptr ? ok_status() : consider(base, o, best);
 }
 
 // Biases that take back what rounding shifts a layer's results by on average. A second round sees
@@ -222,6 +233,29 @@ Status Attempts::try_static(const Base& base, Attempt& best) {
     o.static_inputs = better_static(base.graph, o, rows);
   }
   return o.static_inputs.empty() ? ok_status() : consider(base, o, best);
+}
+
+Status Attempts::try_rotated(const Base& base, Attempt& best) {
+  const bool always = options_.rotate == Rotation::on;
+  const double enough =
+      always ? kGoodSqnrDb
+             : std::max(kFairSqnrDb, options_.target.sqnr_db.value_or(0) + kTargetMarginDb);
+  if (options_.rotate == Rotation::off || !can_gain(best, enough) ||
+      !rounds_per_token(base.graph, chosen_.activations))
+    return ok_status();
+  QuantizeOptions o = chosen_;
+  o.calibration = base.table ? &*base.table : nullptr;
+  {
+    const StageLog::Clock clock(log_, "choose rotations");
+    FOLD8_TRY(const auto rows, rows_of(base));
+    o.rotated_inputs =
+        better_rotated(base.graph, o, rows, always ? kLeastRotationGainOn : kLeastRotationGain);
+  }
+  if (o.rotated_inputs.empty()) return ok_status();
+  if (o.rounded != nullptr) {
+    FOLD8_TRY(o.rounded, rounded_weights(base, o));
+  }
+  return consider(base, o, best);
 }
 
 Status Attempts::consider(const Base& base, const QuantizeOptions& options, Attempt& best,

@@ -61,6 +61,7 @@ Result<Attempt> Attempts::best(Graph fused) {
   if (options_.search) {
     optional("choosing a rounding per tensor", try_static(base, best));
     optional("rounding weights for their outputs", try_rounded(base, best));
+    optional("rotating what layers read", try_rotated(base, best));
     optional("bias correction", try_corrected(base, best));
   }
   if (options_.quantize.streams == Streams::automatic) FOLD8_CHECK_OK(weigh_streams(base, best));

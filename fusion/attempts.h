@@ -12,6 +12,7 @@
 #include "fusion/mean_results.h"
 #include "fusion/model_facts.h"
 #include "fusion/rank_layers.h"
+#include "fusion/round_weights.h"
 #include "fusion/score.h"
 #include "fusion/stage_log.h"
 #include "fusion/weight_cache.h"
@@ -99,7 +100,11 @@ class Attempts {
   Result<double> adopt(Base other, double least_db, Base& base, Attempt& best);
   Status try_smoothed(Base& base, Attempt& best);
   Status try_static(const Base& base, Attempt& best);
+  Status try_rotated(const Base& base, Attempt& best);
   Status try_rounded(const Base& base, Attempt& best);
+  // Codes of weights for the layers' outputs, with these options; null if no layer can have them.
+  Result<std::shared_ptr<const RoundedWeights>> rounded_weights(const Base& base,
+                                                                const QuantizeOptions& options);
   Status try_corrected(const Base& base, Attempt& best);
   // attempt() with these options; both are kept if the outputs err less.
   Status consider(const Base& base, const QuantizeOptions& options, Attempt& best,

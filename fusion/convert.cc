@@ -67,6 +67,7 @@ class Converter {
   void take(Attempt& a) {
     summary_.quantized_layers = std::move(a.outcome.quantized);
     summary_.quantized_tables = std::move(a.outcome.tables);
+    summary_.rotated = std::move(a.outcome.rotated);
     summary_.float_layers = std::move(a.outcome.kept_float);
     for (std::string& w : a.outcome.warnings)
       if (!blames_a_named_pair(w)) summary_.warnings.push_back(std::move(w));

@@ -26,11 +26,20 @@ struct Smoothing {
   std::optional<double> alpha;  // none: searched per tensor, kept where the samples say it gains
 };
 
+// Rows rotated in front of their rounding per token (choose_rotation.h): a few additions for each
+// element.
+enum class Rotation : std::uint8_t {
+  automatic,  // where INT8 is below 30 dB (or the target) without, and tensors gain 2 dB
+  on,         // wherever tensors gain 1 dB
+  off,
+};
+
 struct ConvertOptions {
   bool float_only = false;
   QuantizeOptions quantize;  // `calibration` and `also_float` are set by convert()
   Smoothing smooth;
   bool equalize = true;  // move factors between neighbouring layers (passes/equalize.cc)
+  Rotation rotate = Rotation::automatic;
   bool layer_norm_to_rms_norm = false;  // in pre-norm networks, where it is exact
   bool reestimate_bn = false;           // BatchNorm statistics of the samples, before folding
   bool search = true;                   // try the remedies where INT8 is poor
@@ -81,6 +90,7 @@ struct ConvertSummary {
   std::vector<std::string> warnings;  // constant tensors, remedies taken, poor outputs that remain
   std::vector<OutputError> outputs;   // INT8 against float on scored_samples of the samples
   std::vector<SmoothedTensor> smoothed;
+  std::vector<std::string> rotated;  // tensors (choose_rotation.h)
   std::vector<ReestimatedNorm> reestimated;
   int batch_norms_left = 0;
   std::string speed_target;              // of the cost table that chose the layers; empty: none did

@@ -188,19 +188,21 @@ void store_facts(const ConvertSummary& s, bool is_float, Graph& g) {
   m["fold8.batch_norms_left"] = std::to_string(s.batch_norms_left);
   if (s.int8_mac_share) m["fold8.int8_mac_share"] = number(*s.int8_mac_share);
   if (s.int8_attention_share) m["fold8.int8_attention_share"] = number(*s.int8_attention_share);
-  std::string declined, kept, quantized, tables, warnings;
+  std::string declined, kept, quantized, tables, rotated, warnings;
   for (const Declined& d : s.declined)
     declined += clean(d.pass) + "\t" + clean(d.node) + "\t" + clean(d.why) + "\n";
   for (const FloatLayer& f : s.float_layers)
     kept += clean(f.node) + "\t" + clean(f.op) + "\t" + clean(f.why) + "\n";
   for (const std::string& q : s.quantized_layers) quantized += clean(q) + "\n";
   for (const std::string& t : s.quantized_tables) tables += clean(t) + "\n";
+  for (const std::string& t : s.rotated) rotated += clean(t) + "\n";
   for (const std::string& w : s.warnings) warnings += clean(w) + "\n";
   m["fold8.declined"] = declined;
   if (!s.smoothed.empty()) m["fold8.smoothed"] = smoothed_text(s.smoothed);
   m["fold8.float_layers"] = kept;
   m["fold8.quantized_layers"] = quantized;
   if (!tables.empty()) m["fold8.quantized_tables"] = tables;
+  if (!rotated.empty()) m["fold8.rotated"] = rotated;
   m["fold8.warnings"] = warnings;
 }
 
@@ -219,6 +221,7 @@ ConvertSummary load_facts(const Graph& g) {
   for (auto& r : rows(g, "fold8.smoothed"))
     if (auto t = smoothed_from(r)) s.smoothed.push_back(*std::move(t));
   for (auto& r : rows(g, "fold8.quantized_tables")) s.quantized_tables.push_back(r[0]);
+  for (auto& r : rows(g, "fold8.rotated")) s.rotated.push_back(r[0]);
   for (auto& r : rows(g, "fold8.warnings")) s.warnings.push_back(r[0]);
   return s;
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "fusion/passes/quantize.h"
+#include "quant/rotate.h"
 #include "quant/round_weights.h"
 #include "quant/second_moments.h"
 
@@ -67,18 +68,24 @@ Result<RoundedWeights> round_weights(const Graph& g, std::shared_ptr<const exec:
   const auto take = [&](std::size_t job, std::vector<quant::Moments> moments) -> Status {
     const DefaultFloatMode mode;  // not around the runs of sessions that end meanwhile
     std::vector<quant::RoundingFactor> factors;
+    const bool rotated = !rows[job].conv && quant::can_rotate(rows[job].width) &&
+                         options.rotated_inputs.count(rows[job].tensor) != 0;
     for (quant::Moments& m : moments) {
+      if (rotated) quant::rotate_moments(m);
       auto factor = quant::RoundingFactor::of(m, pool);
       if (!factor.ok()) return in_context("tensor '" + rows[job].tensor + "'", factor.error());
       factors.push_back(*std::move(factor));
       m = {};
     }
     for (const ValueId w : jobs[job].weights) {
-      auto q =
-          quant::round_for_outputs(g.constant<float>(w), g.type(w).shape, factors, options.weights,
-                                   pool, rows[job].conv ? 0 : options.weight_group);
+      std::span<const float> values = g.constant<float>(w);
+      std::vector<float> turned;
+      if (rotated) values = turned = quant::rotated_weights(values, rows[job].width);
+      auto q = quant::round_for_outputs(values, g.type(w).shape, factors, options.weights, pool,
+                                        rows[job].conv ? 0 : options.weight_group);
       if (!q.ok()) return in_context("weight '" + g.value(w).name + "'", q.error());
-      rounded.emplace(g.value(w).name, *std::move(q));
+      const std::string& name = g.value(w).name;
+      rounded.emplace(rotated ? rotated_name(name) : name, *std::move(q));
     }
     if (options.progress) options.progress(++done, jobs.size());
     return ok_status();

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 
 #include "quant/layer_rows.h"
@@ -24,11 +25,13 @@ struct RoundWeightsOptions {
   quant::WeightGranularity weights = quant::WeightGranularity::per_channel;
   std::int64_t weight_group = 0;                         // of matrices, as QuantizeOptions
   std::function<bool(const graph::Node&)> becomes_int8;  // null: every layer
+  std::set<std::string> rotated_inputs;                  // as QuantizeOptions
   int threads = 1;
   std::function<void(std::size_t done, std::size_t total)> progress;
 };
 
-using RoundedWeights = std::map<std::string, quant::QuantizedWeight>;  // by name of the f32 weight
+using RoundedWeights =
+    std::map<std::string, quant::QuantizedWeight>;  // as QuantizeOptions::rounded
 
 // `g` and `model` are the same float network. Left out: weights that several tensors meet, batches
 // of matrices, transposed convolutions.

@@ -53,6 +53,7 @@ void add_options(const QuantizeOptions& o, Key& key) {
   for (const std::string& glob : o.keep_float) key.add(glob);
   for (const auto& [name, why] : o.also_float) key.add(name);
   for (const std::string& name : o.static_inputs) key.add(name);
+  for (const std::string& name : o.rotated_inputs) key.add("rotated").add(name);
   if (o.rounded)
     for (const auto& [name, w] : *o.rounded) key.add(name).raw(w.codes.data(), w.codes.size());
   for (const auto& [name, shift] : o.bias_corrections)

@@ -273,7 +273,7 @@ class Fuser {
     const Node& n = g_.node(id);
     if (std::get<graph::DynamicQuantize>(n.op).onnx) return false;
     if (takes_factor(id)) return true;
-    if (n.inputs.size() > 1) return false;
+    if (n.inputs.size() > 1 || std::get<graph::DynamicQuantize>(n.op).rotated) return false;
     const ValueId x = n.inputs[0];
     if (n.outputs.size() < 2) return false;
     const ValueId q = n.outputs[0], scale = n.outputs[1];

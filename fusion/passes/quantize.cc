@@ -14,6 +14,7 @@
 #include "fusion/rewrite/constants.h"
 #include "fusion/weight_cache.h"
 #include "quant/data_warnings.h"
+#include "quant/rotate.h"
 
 namespace fold8::fusion {
 namespace {
@@ -98,8 +99,9 @@ class Quantizer {
     }
     if (auto why = reason_to_stay_float(n)) return keep_float(n, std::move(*why));
     if (options_.activations == Activations::float_) return weight_only(id, conv);
-    const bool dynamic =
-        per_token_ && !conv && options_.static_inputs.count(g_.value(n.inputs[0]).name) == 0;
+    const bool rotated = rotates(n);
+    const bool dynamic = rotated || (per_token_ && !conv &&
+                                     options_.static_inputs.count(g_.value(n.inputs[0]).name) == 0);
     if (!dynamic) {
       const auto* seen =
           options_.calibration ? options_.calibration->find(g_.value(n.inputs[0]).name) : nullptr;
@@ -109,11 +111,11 @@ class Quantizer {
       if (seen == nullptr)
         return internal_error("tensor '" + g_.value(n.inputs[0]).name + "' was not observed");
     }
-    FOLD8_CHECK_OK(quantize_weights(id));
+    FOLD8_CHECK_OK(quantize_weights(id, rotated));
     correct_bias(id);
     const ValueId x = g_.node(id).inputs[0];
     if (dynamic) {
-      const auto [q, scale] = token_twin(x);
+      const auto [q, scale] = token_twin(x, rotated);
       Node& node = g_.node(id);
       node.inputs[0] = q;
       node.inputs.resize(5, kNoValue);
@@ -125,6 +127,13 @@ class Quantizer {
     return ok_status();
   }
 
+  bool rotates(const Node& n) const {
+    return per_token_ && std::holds_alternative<Linear>(n.op) &&
+           options_.rotated_inputs.count(g_.value(n.inputs[0]).name) != 0 &&
+           g_.type(n.inputs[0]).shape.back() == g_.type(n.inputs[1]).shape.back() &&
+           quant::can_rotate(static_cast<std::size_t>(g_.type(n.inputs[1]).shape.back().value()));
+  }
+
   Status keep_float(const Node& n, std::string why) {
     outcome_.kept_float.push_back({n.name, graph::display_name(n.op), std::move(why)});
     return ok_status();
@@ -132,12 +141,12 @@ class Quantizer {
 
   Status weight_only(NodeId id, bool conv) {
     if (conv) return keep_float(g_.node(id), "weight-only INT8 is for matrix layers");
-    FOLD8_CHECK_OK(quantize_weights(id));
+    FOLD8_CHECK_OK(quantize_weights(id, false));
     outcome_.quantized.push_back(g_.node(id).name);
     return ok_status();
   }
 
-  Status quantize_weights(NodeId id) {
+  Status quantize_weights(NodeId id, bool rotated) {
     const Node& n = g_.node(id);
     const ValueId w = n.inputs[1];
     int axis = 0;
@@ -148,10 +157,10 @@ class Quantizer {
     } else {
       axis = g_.type(w).shape.rank() - 2;
     }
-    const auto key = std::make_tuple(w, axis, groups);
+    const auto key = std::make_tuple(w, axis, groups, rotated);
     const auto known = weights_.find(key);
     if (known == weights_.end()) {
-      auto made = codes_of(w, axis, groups);
+      auto made = codes_of(w, axis, groups, rotated);
       if (!made.ok())
         return in_context("weight '" + g_.value(w).name + "' of node '" + n.name + "'",
                           made.error());
@@ -180,17 +189,30 @@ class Quantizer {
     inputs[2] = corrected;
   }
 
-  Result<WeightCache::Made> codes_of(ValueId w, int axis, std::int64_t groups) const {
+  Result<WeightCache::Made> codes_of(ValueId w, int axis, std::int64_t groups, bool rotated) const {
     const Shape& shape = g_.type(w).shape;
+    const std::string& name = g_.value(w).name;
     if (options_.rounded)
-      if (const auto known = options_.rounded->find(g_.value(w).name);
+      if (const auto known = options_.rounded->find(rotated ? rotated_name(name) : name);
           known != options_.rounded->end())
         return s8_constant(known->second, shape);
     const bool in_groups = options_.weight_group > 0 && axis == 0 && shape.rank() == 2;
+    if (rotated) return rotated_codes(w, axis, groups, in_groups);
     return cached_codes(options_.cache,
                         {g_.value(w).constant.get(), axis, groups, options_.weights,
                          in_groups ? options_.weight_group : 0},
                         g_.value(w));
+  }
+
+  Result<WeightCache::Made> rotated_codes(ValueId w, int axis, std::int64_t groups,
+                                          bool in_groups) const {
+    const Shape& shape = g_.type(w).shape;
+    const std::vector<float> values = quant::rotated_weights(
+        g_.constant<float>(w), static_cast<std::size_t>(shape.back().value()));
+    FOLD8_TRY(const quant::QuantizedWeight q,
+              in_groups ? quant::quantize_weight_groups(values, shape, options_.weight_group)
+                        : quant::quantize_weight(values, shape, axis, options_.weights, groups));
+    return s8_constant(q, shape);
   }
 
   // From the outputs up: whoever writes a tensor that is rounded to u8 anyway reads u8 too.
@@ -289,7 +311,7 @@ class Quantizer {
     return static_twins_[x] = q;
   }
 
-  std::pair<ValueId, ValueId> token_twin(ValueId x) {
+  std::pair<ValueId, ValueId> token_twin(ValueId x, bool rotated) {
     if (const auto it = token_twins_.find(x); it != token_twins_.end()) return it->second;
     const std::string name = g_.fresh_name(g_.value(x).name + "_u8");
     const ValueId q = g_.add_value(
@@ -298,7 +320,10 @@ class Quantizer {
     rows[rows.rank() - 1] = Dim(1);
     const ValueId scale = g_.add_value(g_.fresh_name(name + "_scale"),
                                        TensorType{DType::f32, rows, {}, Layout::plain});
-    g_.add_node(graph::DynamicQuantize{}, name, {x}, {q, scale});
+    graph::DynamicQuantize op;
+    op.rotated = rotated;
+    g_.add_node(op, name, {x}, {q, scale});
+    if (rotated) outcome_.rotated.push_back(g_.value(x).name);
     return token_twins_[x] = {q, scale};
   }
 
@@ -313,13 +338,15 @@ class Quantizer {
   const std::vector<NodeId> producers_;  // before anything was added
   QuantizeOutcome outcome_;
   std::set<std::string> matched_;  // globs that named a layer
-  std::map<std::tuple<ValueId, int, std::int64_t>, ValueId> weights_;
+  std::map<std::tuple<ValueId, int, std::int64_t, bool>, ValueId> weights_;
   std::map<ValueId, ValueId> static_twins_, dequantized_;
   std::map<ValueId, QuantParams> params_;
   std::map<ValueId, std::pair<ValueId, ValueId>> token_twins_;
 };
 
 }  // namespace
+
+std::string rotated_name(const std::string& weight) { return weight + " rotated"; }
 
 bool rounds_per_token(const Graph& g, Activations activations) {
   if (activations == Activations::dynamic) return true;

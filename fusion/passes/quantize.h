@@ -56,14 +56,20 @@ struct QuantizeOptions {
   std::map<std::string, std::string>
       also_float;  // name of a layer's or attention's output -> why it stays float
   const quant::CalibrationTable* calibration = nullptr;  // null: no data
-  // By the name of the f32 weight: codes better than rounding each weight by itself.
+  // By the name of the f32 weight, for weights of rotated tensors rotated_name() of it: codes
+  // better than rounding each weight by itself.
   std::shared_ptr<const std::map<std::string, quant::QuantizedWeight>> rounded;
   // Per-token networks: names of tensors that linear layers read with one scale all the same.
   std::set<std::string> static_inputs;
+  // Per-token networks: names of tensors whose rows are rotated in front of the rounding. Goes
+  // before static_inputs.
+  std::set<std::string> rotated_inputs;
   // By the name of a layer's output: what is added to its bias, one number a channel.
   std::map<std::string, std::vector<double>> bias_corrections;
   WeightCache* cache = nullptr;  // of weights quantized before (weight_cache.h); null: none were
 };
+
+std::string rotated_name(const std::string& weight);
 
 struct FloatLayer {
   std::string node, op, why;
@@ -72,6 +78,7 @@ struct FloatLayer {
 struct QuantizeOutcome {
   std::vector<std::string> quantized;  // node names
   std::vector<std::string> tables;     // gathered from, now s8 (quantize_tables.h)
+  std::vector<std::string> rotated;    // tensors whose rows are rotated in front of the rounding
   std::size_t u8_streams = 0;          // tensors carried as u8 that no layer multiplies
   std::size_t int8_attentions = 0;     // Attention with both products in INT8
   std::vector<FloatLayer> kept_float;

@@ -23,7 +23,8 @@ namespace {
 
 struct Args {
   std::string output, json, stats, method = "auto", activations = "auto", streams = "auto",
-                                   attention = "auto", weights = "channel", smooth = "auto";
+                                   attention = "auto", weights = "channel", smooth = "auto",
+                                   rotate = "auto";
   std::vector<std::string> keep_float;
   double percentile = quant::kPercentile;
   bool float_only = false, no_search = false, no_equalize = false, reestimate_bn = false;
@@ -39,6 +40,9 @@ Result<fusion::ConvertOptions> options_of(const Args& args, Progress& progress) 
   o.float_only = args.float_only;
   o.search = !args.no_search;
   o.equalize = !args.no_equalize;
+  o.rotate = args.rotate == "on"    ? fusion::Rotation::on
+             : args.rotate == "off" ? fusion::Rotation::off
+                                    : fusion::Rotation::automatic;
   o.layer_norm_to_rms_norm = args.network.to_rmsnorm;
   o.reestimate_bn = args.reestimate_bn;
   FOLD8_TRY(o.smooth, smoothing_of(args.smooth));
@@ -121,6 +125,7 @@ void print_summary(const Args& args, const fusion::Converted& c, std::size_t byt
   for (const std::string& line : reestimated_lines(s.reestimated)) say("  " + line);
   if (s.search) print_search(*s.search, args.search, args.output);
   if (const std::string line = smoothing_line(s.smoothed); !line.empty()) say("  " + line);
+  if (const std::string line = rotation_line(s.rotated); !line.empty()) say("  " + line);
   if (!s.declined.empty())
     say(fmt::format("  {} rewrites declined: `fold8 inspect --why {}` says why", s.declined.size(),
                     args.output));
@@ -284,6 +289,12 @@ Command add_convert(CLI::App& app) {
                  "SmoothQuant: auto (where the samples say that it gains), off (no equalization "
                  "either), or its alpha in [0, 1] for every layer")
       ->capture_default_str();
+  app.add_option("--rotate", args->rotate,
+                 "Rotate rows in front of their rounding per token, and weights with them, so that "
+                 "a few large elements do not take all codes: auto (where INT8 stays below 30 dB "
+                 "or the target, for about 2 % of the time), on (wherever it gains) or off")
+      ->capture_default_str()
+      ->check(CLI::IsMember({"auto", "on", "off"}));
   app.add_flag("--reestimate-bn", args->reestimate_bn,
                "Measure the mean and variance of every BatchNorm again on the samples, before "
                "folding: for data unlike that of the training");

@@ -25,6 +25,7 @@ void add_facts(const fusion::ConvertSummary& f, Json& j) {
   for (const auto& l : f.float_layers)
     j["float_layers"].push_back({{"node", l.node}, {"op", l.op}, {"why", l.why}});
   j["smoothed"] = smoothed_json(f.smoothed);
+  j["rotated"] = f.rotated;
   j["declined"] = declined_json(f.declined);
   j["warnings"] = f.warnings;
 }

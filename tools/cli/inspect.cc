@@ -94,10 +94,13 @@ void print(const Inspected& in, const Args& args) {
     std::cout << "  chosen for speed on " << in.facts.speed_target << " (--prefer speed)\n";
   if (const std::string line = smoothing_line(in.facts.smoothed); !line.empty())
     std::cout << "  " << line << "\n";
+  if (const std::string line = rotation_line(in.facts.rotated); !line.empty())
+    std::cout << "  " << line << "\n";
   if (args.verify && is_f8(args.model)) std::cout << "  all checksums are right\n";
   if (args.why) {
     for (const auto& q : in.facts.quantized_layers) std::cout << "  int8     " << q << "\n";
     for (const auto& t : in.facts.smoothed) std::cout << "  smoothed " << smoothed_line(t) << "\n";
+    for (const auto& t : in.facts.rotated) std::cout << "  rotated  " << t << "\n";
     for (const auto& t : in.facts.quantized_tables) std::cout << "  table    " << t << "\n";
     if (in.facts.declined.empty()) std::cout << "  nothing was declined\n";
     for (const auto& f : in.facts.float_layers)

@@ -39,6 +39,13 @@ std::string smoothing_line(const std::vector<fusion::SmoothedTensor>& smoothed) 
       widest->widest_channel, widest->tensor, widest->range_before, widest->range_after);
 }
 
+std::string rotation_line(const std::vector<std::string>& rotated) {
+  if (rotated.empty()) return "";
+  return fmt::format(
+      "rotated the rows of {} tensors, the weights with them (--rotate off leaves that)",
+      rotated.size());
+}
+
 std::string smoothed_line(const fusion::SmoothedTensor& t) {
   return fmt::format("{} alpha {:.2f}, range {:.3g} -> {:.3g} (channel {}), into {}", t.tensor,
                      t.alpha, t.range_before, t.range_after, t.widest_channel,

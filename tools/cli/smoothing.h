@@ -1,4 +1,4 @@
-// SmoothQuant at the command line: its option, and how it is told.
+// SmoothQuant at the command line: its option, and how it is told; and how rotations are.
 #pragma once
 
 #include <string>
@@ -14,6 +14,8 @@ Result<fusion::Smoothing> smoothing_of(const std::string& text);
 
 // Tensors, alphas and the widest range that shrank in one line; empty if nothing was smoothed.
 std::string smoothing_line(const std::vector<fusion::SmoothedTensor>& smoothed);
+// How many were rotated; empty if none.
+std::string rotation_line(const std::vector<std::string>& rotated);
 // One line a tensor, for inspect.
 std::string smoothed_line(const fusion::SmoothedTensor& t);
 Json smoothed_json(const std::vector<fusion::SmoothedTensor>& smoothed);
