@@ -197,10 +197,22 @@ class Quantizer {
           known != options_.rounded->end())
         return s8_constant(known->second, shape);
     const bool in_groups = options_.weight_group > 0 && axis == 0 && shape.rank() == 2;
+    if (rotated) return rotated_codes(w, axis, groups, in_groups);
     return cached_codes(options_.cache,
                         {g_.value(w).constant.get(), axis, groups, options_.weights,
                          in_groups ? options_.weight_group : 0, rotated},
                         g_.value(w));
+  }
+
+  Result<WeightCache::Made> rotated_codes(ValueId w, int axis, std::int64_t groups,
+                                          bool in_groups) const {
+    const Shape& shape = g_.type(w).shape;
+    const std::vector<float> values = quant::rotated_weights(
+        g_.constant<float>(w), static_cast<std::size_t>(shape.back().value()));
+    FOLD8_TRY(const quant::QuantizedWeight q,
+              in_groups ? quant::quantize_weight_groups(values, shape, options_.weight_group)
+                        : quant::quantize_weight(values, shape, axis, options_.weights, groups));
+    return s8_constant(q, shape);
   }
 
   // From the outputs up: whoever writes a tensor that is rounded to u8 anyway reads u8 too.
