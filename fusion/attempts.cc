@@ -1,6 +1,5 @@
 #include "fusion/attempts.h"
 
-#include <algorithm>
 #include <set>
 
 #include "fusion/batch_norms.h"

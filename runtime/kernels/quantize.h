@@ -62,7 +62,7 @@ struct QuantizeRowsArgs {
   const float* factors =
       nullptr;  // [cols], or null: x[i,j] * factors[j], rounded, in place of x[i,j]
   bool rotated = false;
-  float* scratch = nullptr;  // rotated: [cols]
+  float* scratch = nullptr;  // rotated: [cols + 16]
 };
 using quantize_rows_fn = void(const QuantizeRowsArgs& args);
 

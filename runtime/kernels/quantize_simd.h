@@ -92,24 +92,40 @@ inline I16<Arch> magnitude_bits(V16<Arch> v) {
   return Lanes<V16<Arch>>::bits(v) & I16<Arch>(0x7fffffff);
 }
 
-// y = the row x behind its factors (or null), rotated.
-template <class Arch, bool scaled>
-FOLD8_INLINE void rotate_row(std::size_t cols, const float* x, const float* factors, float* y) {
-  const std::size_t m = cols / kRotatedSegments;
-  const auto columns = [&]<std::size_t... k>(std::size_t j, auto n, std::index_sequence<k...>)
-      FOLD8_INLINE_LAMBDA {
-    const auto element = [&](std::size_t at) FOLD8_INLINE_LAMBDA {
-      const V16<Arch> v = load<Arch>(x + at, n);
-      if constexpr (scaled) return v * load<Arch>(factors + at, n);
-      return v;
-    };
-    V16<Arch> v[kRotatedSegments] = {element(k * m + j)...};
+// The elements k m + j .. of all segments k, times their factors.
+template <class Arch, class N, std::size_t... k>
+FOLD8_INLINE void load_segments(V16<Arch> (&v)[kRotatedSegments], const float* x,
+                                const float* factors, std::size_t m, N n,
+                                std::index_sequence<k...>) {
+  ((v[k] = load<Arch>(x + k * m, n)), ...);
+  if (factors != nullptr) ((v[k] = v[k] * load<Arch>(factors + k * m, n)), ...);
+}
+
+template <class Arch, std::size_t... k>
+FOLD8_INLINE void store_segments(const V16<Arch> (&v)[kRotatedSegments], float* y, std::size_t m,
+                                 std::index_sequence<k...>) {
+  (store<Arch>(y + k * m, Full{}, v[k]), ...);
+}
+
+// y [cols + 16] = the row x behind its factors (or null), rotated. The rest of a segment comes
+// first: what its stores write beyond is written again. One body for all, since the library's
+// size counts.
+template <class Arch>
+[[gnu::noinline]] void rotate_row(std::size_t cols, const float* x, const float* factors,
+                                  float* y) {
+  constexpr std::make_index_sequence<kRotatedSegments> all;
+  const std::size_t m = cols / kRotatedSegments, rest = m % 16, whole = m - rest;
+  for (std::size_t step = rest != 0 ? 0 : 1; step <= whole / 16; ++step) {
+    const std::size_t j = step == 0 ? whole : (step - 1) * 16;
+    const float* scaled_by = factors != nullptr ? factors + j : nullptr;
+    V16<Arch> v[kRotatedSegments];
+    if (step == 0)
+      load_segments<Arch>(v, x + j, scaled_by, m, static_cast<int>(rest), all);
+    else
+      load_segments<Arch>(v, x + j, scaled_by, m, Full{}, all);
     rotate_segments(v);
-    (store<Arch>(y + k * m + j, n, v[k]), ...);
-  };
-  for_steps<Arch>(m, [&](std::size_t j, auto n) FOLD8_INLINE_LAMBDA {
-    columns(j, n, std::make_index_sequence<kRotatedSegments>());
-  });
+    store_segments<Arch>(v, y + j, m, all);
+  }
 }
 
 // value(j, n): elements of the row.
@@ -135,10 +151,7 @@ void quantize_rows(const QuantizeRowsArgs& args) {
     const float* x = args.x + i * x_stride;
     std::uint8_t* q = args.q + i * q_stride;
     if (args.rotated) {
-      if (args.factors == nullptr)
-        rotate_row<Arch, false>(args.cols, x, nullptr, args.scratch);
-      else
-        rotate_row<Arch, true>(args.cols, x, args.factors, args.scratch);
+      rotate_row<Arch>(args.cols, x, args.factors, args.scratch);
       x = args.scratch;
     }
     if (args.factors == nullptr || args.rotated)

@@ -69,7 +69,7 @@ Result<StepPtr> prepare_op(const graph::DynamicQuantize& op, const PrepareContex
     return invalid_model("only rows of a multiple of 16 elements can be rotated");
   if (!c.wants(0) || !c.wants(1))
     return invalid_model("per-token quantization needs both its outputs");
-  const std::size_t line = op.rotated ? round_up(cols * sizeof(float), kAlignment) : 0;
+  const std::size_t line = op.rotated ? round_up((cols + 16) * sizeof(float), kAlignment) : 0;
   return make_step(
       [rows, cols, line, scaled = c.has(1),
        kernel = c.kernels->quantize_rows](const RunContext& run) {

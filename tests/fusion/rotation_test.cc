@@ -46,7 +46,7 @@ double sqnr_of(const graph::Graph& g, const QuantizeOptions& options) {
   auto samples = normal_samples(q.before, 4, 7);
   FloatOutputs kept;
   const auto s = score([&] { return exec::Model::from_graph(q.before); },
-                       model_of(runnable(q.graph)), samples, 4, 1, kept);
+                       model_of(runnable(q.graph)), samples, {.samples = {0, 1, 2, 3}}, kept);
   EXPECT_TRUE(s.ok()) << s.error().message;
   return s.ok() ? s->worst_sqnr_db.value_or(0) : 0;
 }

@@ -198,7 +198,7 @@ TEST(QuantizeRows, RotatedRowsAreThoseOfTheMatrix) {
   }
   const std::size_t m = 3, cols = 16 * m;
   for (std::size_t at = 0; at < cols; ++at) {
-    std::vector<float> x(cols), scratch(cols);
+    std::vector<float> x(cols), scratch(cols + 16);
     x[at] = 127;
     std::vector<std::uint8_t> q(cols);
     float s = 0;
@@ -220,7 +220,8 @@ TEST(QuantizeRows, EveryTargetRotatesToTheReferencesBits) {
   for (std::size_t m : {1u, 3u, 15u, 16u, 24u, 37u, 86u})
     for (bool scaled : {false, true}) {
       const std::size_t rows = 5, cols = 16 * m;
-      GuardedBuffer<float> x(rows * cols), factors(cols), want_s(rows), got_s(rows), scratch(cols);
+      GuardedBuffer<float> x(rows * cols), factors(cols), want_s(rows), got_s(rows),
+          scratch(cols + 16);
       GuardedBuffer<std::uint8_t> want(rows * cols), got(rows * cols);
       rng.fill_normal(x.span());
       for (float& f : factors.span()) f = rng.uniform(0.05f, 3);
