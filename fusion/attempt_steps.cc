@@ -1,13 +1,12 @@
 // What the samples decide behind the first attempt: steps that each try something else, and keep it
 // where it helps.
-#include <cstdlib>
-
 #include "fusion/attempts.h"
 #include "fusion/choose_rounding.h"
 #include "fusion/mean_results.h"
 #include "fusion/passes/balance.h"
 #include "fusion/pipeline.h"
 #include "fusion/round_weights.h"
+#include "fusion/text.h"
 
 namespace fold8::fusion {
 namespace {
@@ -23,20 +22,6 @@ constexpr std::size_t kMeanSamples = 64;
 // Something below `enough` was measured.
 bool can_gain(const Attempt& a, double enough) {
   return a.score.worst_sqnr_db && !(*a.score.worst_sqnr_db > enough);
-}
-
-// In dB, of the worst output; `over` has one.
-double gain(const Attempt& a, const Attempt& over) {
-  return a.score.worst_sqnr_db.value_or(1e9) - *over.score.worst_sqnr_db;
-}
-
-bool better(const Attempt& a, const Attempt& b) {
-  return a.score.worst_sqnr_db.value_or(1e9) > b.score.worst_sqnr_db.value_or(1e9);
-}
-
-std::string decibels(double db) {
-  const long tenths = static_cast<long>(db * 10 + (db < 0 ? -0.5 : 0.5));
-  return std::to_string(tenths / 10) + "." + std::to_string(std::abs(tenths % 10)) + " dB";
 }
 
 }  // namespace
@@ -267,6 +252,7 @@ Status Attempts::try_remedies(const Base& base, Attempt& best) {
     summary_.warnings.push_back("INT8 was poor (" + decibels(before) +
                                 "); remedy taken: " + best.remedy + ", now " +
                                 decibels(best.score.worst_sqnr_db.value_or(0)));
+  if (is_poor(best)) FOLD8_CHECK_OK(try_float_layers(base, best));
   if (is_poor(best))
     summary_.warnings.push_back(
         "INT8 stays poor on the samples (worst output " +

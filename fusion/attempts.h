@@ -11,6 +11,7 @@
 #include "fusion/convert.h"
 #include "fusion/mean_results.h"
 #include "fusion/model_facts.h"
+#include "fusion/rank_layers.h"
 #include "fusion/score.h"
 #include "fusion/stage_log.h"
 #include "fusion/weight_cache.h"
@@ -28,6 +29,14 @@ struct Attempt {
   std::string remedy;
   int batch_norms_left = 0;
 };
+
+// In dB, of the worst output; `over` has one.
+inline double gain(const Attempt& a, const Attempt& over) {
+  return a.score.worst_sqnr_db.value_or(1e9) - *over.score.worst_sqnr_db;
+}
+inline bool better(const Attempt& a, const Attempt& b) {
+  return a.score.worst_sqnr_db.value_or(1e9) > b.score.worst_sqnr_db.value_or(1e9);
+}
 
 class Attempts {
  public:
@@ -98,6 +107,11 @@ class Attempts {
   Status try_balanced(Base& base, Attempt& best);
   Status try_equalized(Base& base, Attempt& best);
   Status try_remedies(const Base& base, Attempt& best);
+  // ---- attempts_float.cc
+  Status try_float_layers(const Base& base, Attempt& best);
+  Result<std::vector<double>> layer_noises(const Base& base,
+                                           std::shared_ptr<const exec::Model> model,
+                                           const std::vector<FloatChoice>& choices);
 
   quant::SampleSource* samples_;
   const ConvertOptions& options_;

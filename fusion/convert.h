@@ -42,6 +42,8 @@ struct ConvertOptions {
   Target target;
   SearchMemory* memory = nullptr;  // of scored candidates; null: only this run's
   double poor_sqnr_db = 15;
+  // Share of the multiply-adds that the remedies may leave float where INT8 stays poor.
+  double most_float_share = 0.05;
   // Samples the check uses at most: the first ones, or without `search`, where little depends on
   // it, fewer, spread over all.
   std::size_t score_samples = 16, one_pass_samples = 4;

@@ -112,6 +112,7 @@ Result<std::vector<double>> noises(const Graph& g, std::shared_ptr<const exec::M
   o.gain = false;
   o.most_samples = how.samples;
   o.threads = how.threads;
+  o.progress = how.progress;
   FOLD8_TRY(const auto layers, quant::sensitivity(reference, other, samples, o));
   std::map<std::string, std::size_t> positions;
   for (std::size_t i = 0; i < choices.size(); ++i) positions[choices[i].name] = i;

@@ -3,6 +3,7 @@
 // the whole INT8 model gets stuck: while others err more, no single one gains.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -33,6 +34,7 @@ struct RankOptions {
   std::vector<std::string> judged;  // tensors that count as outputs
   std::size_t samples = 0;          // the first ones
   int threads = 1;
+  std::function<void(std::size_t done, std::size_t total)> progress;  // may be null
 };
 
 // Noise of each choice, for these options: its error's share of the energy of an output, alone; of

@@ -79,7 +79,7 @@ class Search {
   };
   using Order = std::vector<std::size_t>;
 
-  // ---- search.cc: the walk
+  // ---- search.cc: where to begin, and the walk
   Status open(const graph::Graph& fused);
   Result<std::size_t> add_origin(const graph::Graph& fused, ConvertOptions options,
                                  const std::string& smoothing);
@@ -88,13 +88,15 @@ class Search {
   bool costs_more_than(double cost) const;
   Status choose_origin(const graph::Graph& fused);
   Result<double> prefer(std::size_t origin);  // its severity
+  Result<Attempt> finish();
+
+  // ---- search_float.cc: layers left float
   Status rank(std::size_t origin);
   Status leave_layers_float(std::size_t origin);
   Result<Candidate> shortest_prefix(Candidate none, const Order& order);
   std::size_t predicted(const Candidate& from, std::size_t k, const Order& order) const;
   Status correct_biases(Candidate& c);
   Status take_back(Candidate& c, const Order& order);
-  Result<Attempt> finish();
 
   // ---- search_candidates.cc: one candidate
   Result<Candidate> all_int8(std::size_t origin);

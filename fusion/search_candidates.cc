@@ -5,6 +5,7 @@
 
 #include "fusion/pipeline.h"
 #include "fusion/search.h"
+#include "fusion/text.h"
 #include "runtime/format/f8.h"
 #include "runtime/format/layout.h"
 #include "runtime/kernels/math_double.h"
@@ -56,12 +57,6 @@ void add_options(const QuantizeOptions& o, Key& key) {
     for (const auto& [name, w] : *o.rounded) key.add(name).raw(w.codes.data(), w.codes.size());
   for (const auto& [name, shift] : o.bias_corrections)
     key.add(name).raw(shift.data(), shift.size() * sizeof(double));
-}
-
-std::string decibels(double db) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f dB", db);
-  return text;
 }
 
 }  // namespace

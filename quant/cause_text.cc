@@ -31,6 +31,10 @@ std::string digits(double v, int significant) {
 }  // namespace
 
 std::string short_number(double v) { return digits(v, 3); }
+std::string plain_number(double v) {
+  char buffer[32];
+  return {buffer, std::to_chars(buffer, buffer + sizeof buffer, v).ptr};
+}
 std::string percent(double share) { return digits(share * 100, share < 0.1 ? 2 : 3) + " %"; }
 std::string times(double factor) { return digits(factor, 2) + " times"; }
 

@@ -13,23 +13,13 @@
 namespace fold8::quant {
 namespace {
 
-constexpr std::array<const char*, 17> kNames = {"scale_too_small",
-                                                "scale_too_large",
-                                                "clipped",
-                                                "mixed_ranges",
-                                                "outlier_channel",
-                                                "outlier_sample",
-                                                "uneven_tokens",
-                                                "dead_channel",
-                                                "outlier_weights",
-                                                "clipped_weights",
-                                                "weights_per_tensor",
-                                                "collapsed_codes",
-                                                "flat_rows",
-                                                "attention",
-                                                "wrong_preprocessing",
-                                                "stale_statistics",
-                                                "rounding"};
+constexpr std::array<const char*, 18> kNames = {
+    "scale_too_small",  "scale_too_large",     "clipped",
+    "mixed_ranges",     "outlier_channel",     "outlier_sample",
+    "uneven_tokens",    "dead_channel",        "outlier_weights",
+    "clipped_weights",  "weights_per_tensor",  "collapsed_codes",
+    "flat_rows",        "attention",           "wrong_preprocessing",
+    "stale_statistics", "unfolded_batch_norm", "rounding"};
 
 // Layers below this part of the worst one's suffering are not kept float with it.
 constexpr double kSuffersToo = 0.1;
@@ -40,9 +30,16 @@ class Concluder {
  public:
   Concluder(const Comparison& comparison, const ModelFacts& facts,
             const std::vector<LayerSensitivity>& sensitivity, const ConcludeOptions& options)
-      : comparison_(comparison), facts_(facts), options_(options), situation_{facts, options, 0} {
+      : comparison_(comparison),
+        facts_(facts),
+        options_(options),
+        situation_{facts, options, 0, {}} {
     for (const LayerSensitivity& s : sensitivity) sensitivity_[s.name] = &s;
-    for (const LayerError& l : comparison.layers) errors_[l.name] = &l;
+    for (const LayerError& l : comparison.layers) {
+      errors_[l.name] = &l;
+      if (l.op == "attention" && l.int8) situation_.attentions.push_back(l.name);
+    }
+    for (const UnfoldedNorm& n : options.unfolded) unfolded_[n.tensor] = &n;
     for (std::size_t i = 0; i < comparison.outputs.size(); ++i) {
       const auto db = comparison.outputs[i].error.sqnr_db;
       if (!db || (worst_db_ && *db >= *worst_db_)) continue;
@@ -61,6 +58,8 @@ class Concluder {
         if (!told(findings, p)) findings.push_back(finding(p));
       }
     }
+    if (auto f = harmless_norms(findings); f && findings.size() < options_.most)
+      findings.push_back(*std::move(f));
     return findings;
   }
 
@@ -192,6 +191,42 @@ class Concluder {
           cause_of_weights(*p.layer, p.layer->input ? &facts_.roundings[*p.layer->input] : nullptr);
     }
     f.fixes = fixes_for(p, f.cause, situation_);
+    if (const auto n = unfolded_.find(f.layer); n != unfolded_.end()) {
+      f.cause.kind = CauseKind::unfolded_batch_norm;
+      f.cause.text =
+          stays(*n->second) + ", a step of its own that reads what is rounded: " + f.cause.text;
+      f.fixes.push_back(change(*n->second));
+    }
+    return f;
+  }
+
+  static std::string stays(const UnfoldedNorm& n) {
+    return "BatchNorm '" + n.node + "' was not folded" + (n.why.empty() ? "" : " (" + n.why + ")");
+  }
+  static Fix change(const UnfoldedNorm& n) {
+    Fix fix;
+    fix.why = n.change;
+    return fix;
+  }
+
+  // BatchNorms that were not folded and cost no accuracy worth a finding: one for all of them.
+  std::optional<Finding> harmless_norms(const std::vector<Finding>& findings) const {
+    std::vector<const UnfoldedNorm*> rest;
+    for (const UnfoldedNorm& n : options_.unfolded)
+      if (std::none_of(findings.begin(), findings.end(),
+                       [&](const Finding& f) { return f.layer == n.tensor; }))
+        rest.push_back(&n);
+    if (rest.empty()) return std::nullopt;
+    Finding f;
+    f.layer = rest[0]->tensor;
+    f.cause.kind = CauseKind::unfolded_batch_norm;
+    f.cause.text = stays(*rest[0]) + ": it costs a pass over its tensor, but hardly accuracy";
+    if (rest.size() > 1)
+      f.cause.text += "; so do " + std::to_string(rest.size() - 1) +
+                      (rest.size() == 2 ? " other" : " others") +
+                      " (`fold8 inspect --why` names the reason of each)";
+    for (std::size_t i = 1; i < rest.size(); ++i) f.also.push_back(rest[i]->tensor);
+    f.fixes.push_back(change(*rest[0]));
     return f;
   }
 
@@ -221,6 +256,7 @@ class Concluder {
   Situation situation_;
   std::map<std::string, const LayerSensitivity*> sensitivity_;
   std::map<std::string, const LayerError*> errors_;
+  std::map<std::string, const UnfoldedNorm*> unfolded_;  // by tensor
   std::optional<double> worst_db_;
   std::size_t worst_ = 0;
   std::map<std::size_t, std::vector<Charge>> roundings_;

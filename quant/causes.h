@@ -6,7 +6,8 @@
 // cost at the worst output alone (LayerSensitivity), split by the mean squares that rounding inputs
 // and weights add to the layer's result. Where nothing stands out beyond 8 bits being few, the
 // cause says just that. A model whose outputs keep kHealthyDb has no cause but one a whole output
-// hides: a part of it that is lost in the scale of another.
+// hides: a part of it that is lost in the scale of another; and BatchNorms that were not folded,
+// which cost time where they cost no accuracy.
 #pragma once
 
 #include <cstdint>
@@ -42,6 +43,7 @@ enum class CauseKind : std::uint8_t {
   wrong_preprocessing,  // inputs are not what the BatchNorms were trained on, and look preprocessed
                         // otherwise
   stale_statistics,     // BatchNorms hold other means and variances than the samples have
+  unfolded_batch_norm,  // a BatchNorm is a step of its own: folding was declined
   rounding,             // none of the above: 8 bits are few for this layer
 };
 const char* name(CauseKind kind);  // as above
@@ -54,12 +56,19 @@ struct Cause {
 };
 
 struct Fix {
-  std::string flag;                 // to add to `fold8 convert`
-  std::string why;                  // what it does, what it wins and costs
+  std::string flag;                 // to add to `fold8 convert`; empty: the model has to change
+  std::string why;                  // what it does; or what to change
   std::optional<double> gained_db;  // at the worst output; none: not known
   bool measured = false;            // by a run; else estimated from the facts
   double float_share = 0;           // of the multiply-adds, left float by it
+  double cost = 0;                  // time lost, roughly, as a share of the model's: for ranking
+  std::vector<std::string> layers;  // that it leaves float, and nothing else does
 };
+// `why` with what it wins and costs.
+std::string text(const Fix& fix);
+// Decibels won per time lost, the most first, estimated ones counted by half; those that change the
+// model last. What was measured to win nothing goes, unless that is all there is.
+void rank(std::vector<Fix>& fixes);
 
 struct Finding {
   std::string layer;              // the one that errs by it most, as LayerError::name
@@ -70,13 +79,21 @@ struct Finding {
   std::vector<Fix> fixes;  // the most promising first
 };
 
+// A BatchNorm that is still there.
+struct UnfoldedNorm {
+  std::string tensor, node;  // tensor: its output
+  std::string why;           // what folding said; empty: not known
+  std::string change;        // of the model, so that it folds
+};
+
 struct ConcludeOptions {
   // What the samples are on the command line of convert, for fixes that calibrate on them again:
-  // "--calib 'held_out'". Empty: unknown.
+  // "--recalib 'held_out'". Empty: unknown.
   std::string calibration_flag;
   // Tensors whose scales a file with Q/DQ brought, and the name of the node that rounds each:
   // calibration does not choose them.
   std::map<std::string, std::string> file_scales;
+  std::vector<UnfoldedNorm> unfolded;
   std::size_t most = 8;       // findings
   double least_share = 0.03;  // of the error at the worst output
 };

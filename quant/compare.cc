@@ -90,7 +90,7 @@ class Comparer {
       const ValueId out = node.outputs[0];
       Layer layer;
       layer.value = out;
-      layer.error.name = g.value(out).name;
+      layer.error.name = layer_name(g, n);
       layer.error.node = node.name;
       layer.error.op = graph::display_name(node.op);
       layer.error.inside = node.inside;

@@ -13,14 +13,11 @@ namespace {
 constexpr std::size_t kMostFixes = 4, kMostKept = 3;
 // Time that a fix without float multiply-adds costs, as a share of them: for ranking only.
 constexpr double kFreeCost = 0.01, kTokenCost = 0.03, kStreamCost = 0.08, kAttentionCost = 0.15;
+constexpr double kAnyCost = 0.02;    // of a fix that costs nothing: its gain counts, too
+constexpr double kTrust = 0.5;       // in an estimate: it sees one tensor, a flag may change all
 constexpr double kLeastRatio = 0.5;  // a fix leaves at most this share of the squared error
 
 double decibels(double ratio) { return 10 * kernels::log_f64(ratio) / kernels::log_f64(10); }
-
-struct Ranked {
-  Fix fix;
-  double cost = 0;
-};
 
 class Chooser {
  public:
@@ -39,17 +36,12 @@ class Chooser {
     keep_float();
     streams();
     attention();
-    std::stable_sort(list_.begin(), list_.end(),
-                     [this](const Ranked& a, const Ranked& b) { return value(a) > value(b); });
-    std::vector<Fix> fixes;
-    for (Ranked& r : list_)
-      if (fixes.size() < kMostFixes) fixes.push_back(std::move(r.fix));
-    return fixes;
+    rank(list_);
+    if (list_.size() > kMostFixes) list_.resize(kMostFixes);
+    return std::move(list_);
   }
 
  private:
-  double value(const Ranked& r) const { return r.fix.gained_db.value_or(1) / (0.02 + r.cost); }
-
   // What the outputs win if this share of the problem's squared error goes.
   std::optional<double> gain(double share_gone) const {
     if (!p_.noise || !(s_.noise > 0)) return std::nullopt;
@@ -65,12 +57,8 @@ class Chooser {
     f.measured = measured;
     f.float_share = float_share;
     f.why = std::move(what);
-    if (gained)
-      f.why += std::string("; wins ") + (measured ? "" : "about ") + short_number(*gained) + " dB" +
-               (measured ? "" : " (estimated)");
-    if (float_share > 0)
-      f.why += ", leaves " + percent(float_share) + " of the multiply-adds float";
-    list_.push_back({std::move(f), cost});
+    f.cost = cost;
+    list_.push_back(std::move(f));
   }
 
   // Calibration chooses the scale, not a file.
@@ -79,8 +67,8 @@ class Chooser {
   bool is_linear(const LayerFacts* l) const { return l != nullptr && l->weights.has_value(); }
 
   void keep_float() {
-    std::vector<std::string> globs;
-    double macs = 0;
+    std::vector<std::string> globs, names;
+    double macs = 0, cost = kFreeCost;
     std::vector<const LayerFacts*> layers;
     if (p_.layer != nullptr) layers.push_back(p_.layer);
     for (const LayerFacts* l : p_.also)
@@ -91,16 +79,20 @@ class Chooser {
         others = true;
         continue;
       }
+      names.push_back(l->name);
       globs.push_back("--keep-float " + shell_word(l->name));
       macs += is_linear(l) ? l->macs : 0;
+      cost += l->float_cost;
     }
     if (r_ != nullptr && others) globs.push_back("--keep-float " + shell_word(r_->where.tensor));
     if (globs.empty()) return;
     const double share = s_.facts.macs > 0 ? macs / s_.facts.macs : 0;
-    const bool measured = p_.gain_db.has_value() && globs.size() == 1;
+    const bool alone = globs.size() == 1 && names.size() == 1 && names[0] == p_.layer->name;
+    const bool measured = p_.gain_db.has_value() && alone;
     add(join(globs, " "),
         globs.size() == 1 ? "does not round there" : "does not round for these layers",
-        measured ? p_.gain_db : gain(1), measured, share, share + kFreeCost);
+        measured ? p_.gain_db : gain(1), measured, share, cost);
+    if (!others) list_.back().layers = std::move(names);
   }
 
   // The file's pair goes; whoever reads the tensor is quantized with a scale of fold8's own.
@@ -171,7 +163,9 @@ class Chooser {
       best = name(m).data();
     }
     if (best == nullptr) return;
-    add(std::string("--method ") + best, "chooses ranges otherwise, for every tensor",
+    std::string flag = std::string("--method ") + best;
+    if (flag == "--method percentile") flag += " --percentile " + plain_number(kPercentile);
+    add(std::move(flag), "chooses ranges otherwise, for every tensor",
         gain(1 - least / r_->powers.error), false, 0, kFreeCost);
   }
 
@@ -190,19 +184,43 @@ class Chooser {
   }
 
   void attention() {
-    if (p_.attention)
-      add("--attention f32", "computes the products inside attention in float", gain(1), false, 0,
-          kAttentionCost);
+    if (!p_.attention) return;
+    add("--attention f32", "computes the products inside attention in float", gain(1), false, 0,
+        kAttentionCost);
+    list_.back().layers = s_.attentions;
   }
 
   const Problem& p_;
   const Cause& cause_;
   const Situation& s_;
   const RoundingFacts* r_ = nullptr;
-  std::vector<Ranked> list_;
+  std::vector<Fix> list_;
 };
 
 }  // namespace
+
+std::string text(const Fix& fix) {
+  std::string text = fix.why;
+  if (fix.gained_db)
+    text += (*fix.gained_db < 0 ? "; loses " : "; wins ") +
+            std::string(fix.measured ? "" : "about ") + short_number(std::abs(*fix.gained_db)) +
+            " dB" + (fix.measured ? "" : " (estimated)");
+  if (fix.float_share > 0)
+    text += ", leaves " + percent(fix.float_share) + " of the multiply-adds float";
+  return text;
+}
+
+void rank(std::vector<Fix>& fixes) {
+  const auto value = [](const Fix& f) {
+    return f.gained_db.value_or(1) * (f.measured ? 1 : kTrust) / (kAnyCost + f.cost);
+  };
+  std::stable_sort(fixes.begin(), fixes.end(), [&](const Fix& a, const Fix& b) {
+    if (a.flag.empty() != b.flag.empty()) return b.flag.empty();
+    return value(a) > value(b);
+  });
+  const auto useless = [](const Fix& f) { return f.measured && f.gained_db && *f.gained_db <= 0; };
+  if (!std::all_of(fixes.begin(), fixes.end(), useless)) std::erase_if(fixes, useless);
+}
 
 std::vector<Fix> fixes_for(const Problem& problem, const Cause& cause, const Situation& situation) {
   return Chooser(problem, cause, situation).choose();

@@ -21,10 +21,11 @@ struct Problem {
 struct Situation {
   const ModelFacts& facts;
   const ConcludeOptions& options;
-  double noise = 0;  // at the worst output, over its signal: the whole model
+  double noise = 0;                     // at the worst output, over its signal: the whole model
+  std::vector<std::string> attentions;  // with their products in INT8
 };
 
-// The most promising first: decibels won for each share of the multiply-adds left float. Never
+// The most promising first, as rank() has it. Never
 // empty.
 std::vector<Fix> fixes_for(const Problem& problem, const Cause& cause, const Situation& situation);
 

@@ -17,7 +17,8 @@ using graph::Node;
 using graph::NodeId;
 using graph::ValueId;
 
-constexpr double kDrowned = 4;  // a row's variance over that of its rounding errors: 6 dB
+constexpr double kInt8Mac = 0.25;  // of the time of a float one
+constexpr double kDrowned = 4;     // a row's variance over that of its rounding errors: 6 dB
 
 class Measurer {
  public:
@@ -66,7 +67,7 @@ class Measurer {
     for (const NodeId n : layers_of(*other_, names)) {
       by_node_[n] = facts_.layers.size();
       LayerFacts layer;
-      layer.name = g.value(g.node(n).outputs[0]).name;
+      layer.name = layer_name(g, n);
       layer.node = n;
       facts_.layers.push_back(std::move(layer));
     }
@@ -149,15 +150,21 @@ class Measurer {
     if (const Status s = session->run(views); !s.ok())
       return in_context("sample 0, second model", s.error());
     const Graph& g = other_->graph();
+    double all = 0;
     for (const exec::StepProfile& p : session->profile()) {
+      const double bytes = static_cast<double>(p.bytes);
+      all += (p.integer ? kInt8Mac : 1) * p.macs + bytes;
       const Node& n = g.node(p.node);
       const bool weights = n.inputs.size() > 1 && g.is_constant(n.inputs[1]) &&
                            (std::holds_alternative<graph::Linear>(n.op) ||
                             std::holds_alternative<graph::Conv>(n.op));
       if (weights) facts_.macs += p.macs;
-      if (const auto it = by_node_.find(p.node); it != by_node_.end())
-        facts_.layers[it->second].macs = p.macs;
+      const auto it = by_node_.find(p.node);
+      if (it == by_node_.end()) continue;
+      facts_.layers[it->second].macs = p.macs;
+      if (p.integer) facts_.layers[it->second].float_cost = (1 - kInt8Mac) * p.macs + 3 * bytes;
     }
+    for (LayerFacts& l : facts_.layers) l.float_cost = all > 0 ? l.float_cost / all : 0;
     return ok_status();
   }
 
@@ -166,7 +173,7 @@ class Measurer {
     std::unordered_map<std::string, NodeId> makers;
     for (const NodeId n : reference_->order())
       if (!ref.node(n).outputs.empty() && ref.node(n).outputs[0] != kNoValue)
-        makers[ref.value(ref.node(n).outputs[0]).name] = n;
+        makers[layer_name(ref, n)] = n;
     for (LayerFacts& layer : facts_.layers) {
       const auto maker = makers.find(layer.name);
       if (maker == makers.end()) continue;

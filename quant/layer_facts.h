@@ -32,6 +32,10 @@ struct LayerFacts {
   std::optional<SmoothedError> smoothed;
   std::optional<NormFacts> norm;
   double macs = 0;  // multiply-adds, first sample
+  // Time the model would lose, roughly, if the layer were float: as a share of the model's. From
+  // multiply-adds (one of INT8 is a quarter of a float one) and bytes moved (each as long as one,
+  // and four where there was one).
+  double float_cost = 0;
 };
 
 struct ModelFacts {

@@ -19,6 +19,10 @@ bool is_layer(const graph::Op& op) {
          std::holds_alternative<graph::Resize>(op);
 }
 
+const std::string& layer_name(const Graph& g, NodeId layer) {
+  return g.value(g.node(layer).outputs[0]).name;
+}
+
 std::set<std::string> float_tensors(const Graph& g) {
   std::set<std::string> names;
   for (ValueId v = 0; v < g.value_count(); ++v)
@@ -32,7 +36,7 @@ std::vector<NodeId> layers_of(const exec::Model& model, const std::set<std::stri
   for (NodeId n : model.order()) {
     const Node& node = g.node(n);
     if (is_layer(node.op) && !node.outputs.empty() && node.outputs[0] != kNoValue &&
-        known.count(g.value(node.outputs[0]).name) != 0)
+        known.count(layer_name(g, n)) != 0)
       layers.push_back(n);
   }
   return layers;

@@ -13,6 +13,9 @@ namespace fold8::quant {
 // Arithmetic worth a line in a report; data movement, shapes and pure rounding are not.
 bool is_layer(const graph::Op& op);
 
+// A layer goes by the tensor it writes: LayerError::name and the like.
+const std::string& layer_name(const graph::Graph& g, graph::NodeId layer);
+
 // f32 tensors that a run computes or is given, by name.
 std::set<std::string> float_tensors(const graph::Graph& g);
 

@@ -120,8 +120,7 @@ class Finder {
         const bool twice = std::any_of(r.readers.begin(), r.readers.end(),
                                        [&](const RoundingReader& x) { return x.node == id; });
         const auto at = std::find(n.inputs.begin(), n.inputs.end(), v) - n.inputs.begin();
-        if (!twice)
-          r.readers.push_back({g_.value(n.outputs[0]).name, id, static_cast<std::size_t>(at)});
+        if (!twice) r.readers.push_back({layer_name(g_, id), id, static_cast<std::size_t>(at)});
       }
     }
   }

@@ -1,17 +1,13 @@
 #include "quant/sensitivity.h"
 
 #include <algorithm>
-#include <cstring>
 #include <set>
 #include <unordered_map>
 
-#include "quant/error_metrics.h"
 #include "quant/float_layer.h"
+#include "quant/kept_run.h"
 #include "quant/layers.h"
-#include "quant/observer.h"
-#include "quant/plain_f32.h"
 #include "quant/single_layer.h"
-#include "runtime/exec/session.h"
 
 namespace fold8::quant {
 namespace {
@@ -20,51 +16,6 @@ using graph::Graph;
 using graph::kNoValue;
 using graph::NodeId;
 using graph::ValueId;
-
-using Outputs = std::vector<std::optional<std::vector<float>>>;
-using Meters = std::vector<ErrorMeter>;
-
-// A model's session with what one sample gave: tensors that somebody asked for, and the outputs.
-class Run {
- public:
-  Status open(std::shared_ptr<const exec::Model> model, int threads) {
-    exec::SessionOptions options;
-    options.threads = threads;
-    options.keep_all = true;
-    options.plan_cache = 1;
-    FOLD8_TRY(session_, exec::Session::create(std::move(model), options));
-    return ok_status();
-  }
-  const Graph& graph() const { return session_->model().graph(); }
-  void want(ValueId v) { wanted_.insert(v); }
-
-  Status run(const std::vector<TensorView>& inputs) {
-    tensors_.clear();
-    FOLD8_CHECK_OK(session_->run(inputs));
-    for (ValueId v : wanted_) {
-      FOLD8_TRY(Tensor t, session_->value(v));
-      tensors_.emplace(v, std::move(t));
-    }
-    return ok_status();
-  }
-  const Tensor& tensor(ValueId v) const { return tensors_.at(v); }
-  Status rerun(const std::vector<exec::Replacement>& replaced) { return session_->rerun(replaced); }
-  std::optional<std::vector<float>> output(std::size_t i) const {
-    return output_as_f32(session_->outputs()[i], graph().type(graph().outputs[i]));
-  }
-
- private:
-  std::unique_ptr<exec::Session> session_;
-  std::set<ValueId> wanted_;
-  std::unordered_map<ValueId, Tensor> tensors_;
-};
-
-std::optional<double> worst(const Meters& meters) {
-  std::optional<double> db;
-  for (const ErrorMeter& m : meters)
-    if (const auto s = m.summary().sqnr_db) db = std::min(db.value_or(*s), *s);
-  return db;
-}
 
 struct Layer {
   NodeId node;
@@ -92,8 +43,7 @@ class Prober {
       if (known_.count(a_.graph().value(v).name) != 0) by_name_[a_.graph().value(v).name] = v;
     base_.resize(pairs_.size());
     for (NodeId n : layers_of(*other, known_))
-      if (options_.only.empty() ||
-          options_.only.count(b_.graph().value(b_.graph().node(n).outputs[0]).name) != 0)
+      if (options_.only.empty() || options_.only.count(layer_name(b_.graph(), n)) != 0)
         add_layer(n);
     const std::size_t count = options_.most_samples == 0
                                   ? samples.count()
@@ -115,7 +65,7 @@ class Prober {
     Layer layer;
     layer.node = n;
     layer.value = b_.graph().node(n).outputs[0];
-    layer.result.name = b_.graph().value(layer.value).name;
+    layer.result.name = layer_name(b_.graph(), n);
     layer.alone.resize(pairs_.size());
     layer.gain.resize(pairs_.size());
     if (options_.alone) cut_int8(layer, true);
@@ -165,10 +115,8 @@ class Prober {
     FOLD8_TRY(const std::vector<TensorView> reordered, inputs_for(b_.graph(), a_.graph(), views));
     FOLD8_CHECK_OK(run_models(views, reordered));
     if (sample_ == 0 && settle()) FOLD8_CHECK_OK(run_models(views, reordered));
-    wanted_.clear();
-    for (const auto& [i, j] : pairs_) wanted_.push_back(a_.output(i));
-    model_.clear();
-    for (const auto& [i, j] : pairs_) model_.push_back(b_.output(j));
+    wanted_ = outputs_of(a_, pairs_, false);
+    model_ = outputs_of(b_, pairs_, true);
     FOLD8_CHECK_OK(measure(model_, base_));
     for (std::size_t l = 0; l < layers_.size(); ++l) {
       if (layers_[l].int8) FOLD8_CHECK_OK(alone(layers_[l]));
@@ -216,16 +164,7 @@ class Prober {
 
   // Outputs against the reference's.
   Status measure(const Outputs& got, Meters& meters) {
-    for (std::size_t p = 0; p < pairs_.size(); ++p) {
-      const auto& wanted = wanted_[p];
-      if (!wanted || !got[p]) continue;
-      const std::string& name = a_.graph().value(a_.graph().outputs[pairs_[p].first]).name;
-      if (wanted->size() != got[p]->size())
-        return at_sample(invalid_model("the two models' shapes differ"), name);
-      if (const Status s = meters[p].add(*wanted, *got[p]); !s.ok())
-        return at_sample(s.error(), name);
-    }
-    return ok_status();
+    return quant::measure(wanted_, got, pairs_, a_.graph(), sample_, meters);
   }
 
   Status alone(Layer& layer) {
@@ -244,67 +183,36 @@ class Prober {
     }
     if (same) return measure(wanted_, layer.alone);
     if (const Status s = a_.rerun(replaced); !s.ok()) return at_sample(s.error(), layer);
-    Outputs outputs;
-    for (const auto& [i, j] : pairs_) outputs.push_back(a_.output(i));
-    return measure(outputs, layer.alone);
+    return measure(outputs_of(a_, pairs_, false), layer.alone);
   }
 
   Status gain(Layer& layer) {
     auto got = run_real(layer);
     if (!got.ok()) return at_sample(got.error(), layer);
-    std::vector<Stored> kept;
-    std::vector<exec::Replacement> replaced;
-    FOLD8_TRY(const bool differs, store(layer, *got, kept, replaced));
-    if (!layer.real) return ok_status();
-    if (!differs) return measure(model_, layer.gain);
-    if (const Status s = b_.rerun(replaced); !s.ok()) return at_sample(s.error(), layer);
-    Outputs outputs;
-    for (const auto& [i, j] : pairs_) outputs.push_back(b_.output(j));
-    return measure(outputs, layer.gain);
+    FOLD8_TRY(const Substitute s,
+              at_layer(layer, substitute(b_, layer.node, layer.real->writes(), *std::move(got))));
+    if (!s.cannot.empty()) {
+      layer.result.why_missing = s.cannot;
+      layer.real.reset();
+      return ok_status();
+    }
+    if (!s.differs) return measure(model_, layer.gain);
+    if (const Status ran = b_.rerun(s.replaced); !ran.ok()) return at_sample(ran.error(), layer);
+    return measure(outputs_of(b_, pairs_, true), layer.gain);
   }
 
-  // What the layer wrote, as the model stores it; `kept` owns it. false: it is what it was. A type
-  // that reals cannot be stored in ends the layer's gain.
-  Result<bool> store(Layer& layer, std::vector<std::vector<float>>& values,
-                     std::vector<Stored>& kept, std::vector<exec::Replacement>& replaced) {
-    const Graph& g = b_.graph();
-    const graph::Node& node = g.node(layer.node);
-    bool differs = false;
-    const auto add = [&](ValueId v, const Tensor& t) {
-      const TensorView old = b_.tensor(v).view(), now = t.view();
-      differs = differs || std::memcmp(old.data, now.data, now.bytes()) != 0;
-      replaced.push_back({v, now});
-    };
-    kept.reserve(values.size());
-    for (std::size_t w = 0; w < values.size(); ++w) {
-      const ValueId v = layer.real->writes()[w];
-      const Tensor& before = b_.tensor(v);
-      if (values[w].size() != static_cast<std::size_t>(before.shape().count()))
-        return at_sample(invalid_model("the two models' shapes differ"), layer);
-      if (g.type(v).dtype != DType::f32 && first_not_finite(values[w]) < values[w].size())
-        return at_sample(invalid_model("the float layer gives a number that is not finite"), layer);
-      apply_rescale(g.value(v), before.shape(), values[w]);
-      auto s = stored(values[w], before.shape(), g.type(v));
-      if (!s) {
-        layer.result.why_missing = "'" + g.value(v).name + "' cannot be stored from real numbers";
-        layer.real.reset();
-        return false;
-      }
-      kept.push_back(std::move(*s));
-      add(v, kept.back().elements);
-      if (kept.back().row_scales && node.outputs.size() > 2 && node.outputs[2] != kNoValue)
-        add(node.outputs[2], *kept.back().row_scales);
-    }
-    return differs;
+  Result<Substitute> at_layer(const Layer& layer, Result<Substitute> s) const {
+    if (!s.ok()) return at_sample(s.error(), layer);
+    return s;
   }
 
   std::vector<LayerSensitivity> summary() {
     std::vector<LayerSensitivity> results;
-    const std::optional<double> base = worst(base_);
+    const std::optional<double> base = worst_sqnr_db(base_);
     for (Layer& layer : layers_) {
       LayerSensitivity& r = layer.result;
       if (layer.int8) {
-        r.alone_db = worst(layer.alone);
+        r.alone_db = worst_sqnr_db(layer.alone);
         r.alone_exact = std::all_of(layer.alone.begin(), layer.alone.end(), [](const auto& m) {
           return m.summary().exact || m.summary().elements == 0;
         });
@@ -314,7 +222,7 @@ class Prober {
         const auto difference = [](std::optional<double> now, std::optional<double> before) {
           return now && before ? std::optional(*now - *before) : std::nullopt;
         };
-        r.gain_db = difference(worst(layer.gain), base);
+        r.gain_db = difference(worst_sqnr_db(layer.gain), base);
         for (std::size_t p = 0; p < pairs_.size(); ++p)
           r.gain_outputs_db.push_back(
               difference(layer.gain[p].summary().sqnr_db, base_[p].summary().sqnr_db));
@@ -325,11 +233,11 @@ class Prober {
   }
 
   const SensitivityOptions& options_;
-  Run a_, b_;  // the reference, the other
+  KeptRun a_, b_;  // the reference, the other
   std::set<std::string> known_;
   std::unordered_map<std::string, ValueId> by_name_;  // of the reference
   std::vector<NodeId> producers_;                     // of the other
-  std::vector<std::pair<std::size_t, std::size_t>> pairs_;
+  OutputPairs pairs_;
   std::vector<Layer> layers_;
   Outputs wanted_, model_;  // of this sample: the reference's, the other's
   Meters base_;             // the whole of the other

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <unordered_map>
 
+#include "quant/layers.h"
 #include "runtime/ops/plain_weight.h"
 
 namespace fold8::quant {
@@ -96,14 +97,14 @@ Result<std::vector<WeightRanges>> weight_ranges(const exec::Model& reference,
   std::unordered_map<std::string, const Node*> float_layers;
   for (graph::NodeId n : reference.order())
     if (has_weights(a, a.node(n)) && a.type(a.node(n).inputs[1]).dtype == DType::f32)
-      float_layers[a.value(a.node(n).outputs[0]).name] = &a.node(n);
+      float_layers[layer_name(a, n)] = &a.node(n);
   std::vector<WeightRanges> all;
   for (graph::NodeId id : other.order()) {
     const Node& n = b.node(id);
     if (!has_weights(b, n)) continue;
     const TensorType& w = b.type(n.inputs[1]);
     WeightRanges r;
-    r.name = b.value(n.outputs[0]).name;
+    r.name = layer_name(b, id);
     r.rescaled = !b.value(n.inputs[0]).rescale.empty() || !b.value(n.outputs[0]).rescale.empty();
     if (const auto it = float_layers.find(r.name); it != float_layers.end()) {
       const graph::Value& v = a.value(it->second->inputs[1]);

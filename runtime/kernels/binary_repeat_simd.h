@@ -33,15 +33,13 @@ class Repeated {
   float values_[kMostRepeated + 16];
 };
 
-// Whether b repeats along a's last two axes, and rows of one pixel would be too short or end in
-// part of a vector. If so, `merged` has them as one axis along which b
-// stands still.
+// Whether b has one value for each of a's last axis and none of its own for the one before. If so,
+// `merged` has both as one axis along which b stands still.
 template <class Arch>
-inline bool repeats(const Broadcast& plan, Broadcast& merged) {
+inline bool may_merge(const Broadcast& plan, Broadcast& merged) {
   const int last = plan.rank - 1;
   if (last < 1) return false;
   const std::size_t period = plan.shape[last];
-  if (period >= 128 && period % 16 == 0) return false;
   const bool fits = period <= kMostRepeated && plan.a_stride[last] == 1 &&
                     plan.a_stride[last - 1] == static_cast<std::ptrdiff_t>(period) &&
                     plan.b_stride[last] == 1 && plan.b_stride[last - 1] == 0;
@@ -51,6 +49,13 @@ inline bool repeats(const Broadcast& plan, Broadcast& merged) {
   merged.shape[last - 1] *= period;
   merged.a_stride[last - 1] = 1;
   return true;
+}
+
+// The same where rows of one pixel would be too short or end in part of a vector.
+template <class Arch>
+inline bool repeats(const Broadcast& plan, Broadcast& merged) {
+  const std::size_t period = plan.shape[plan.rank - 1];
+  return (period < 128 || period % 16 != 0) && may_merge<Arch>(plan, merged);
 }
 
 }  // namespace fold8::kernels::simd

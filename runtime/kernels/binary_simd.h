@@ -2,6 +2,7 @@
 
 #include "runtime/kernels/activation_simd.h"
 #include "runtime/kernels/binary.h"
+#include "runtime/kernels/binary_gate_simd.h"
 #include "runtime/kernels/binary_repeat_simd.h"
 #include "runtime/kernels/broadcast.h"
 #include "runtime/kernels/unary_simd.h"
@@ -114,7 +115,6 @@ FOLD8_INLINE void codes_with(const std::uint8_t* a, I16<Arch> zero, V16<Arch> sc
 template <class Arch, BinaryKind kind>
 void binary_repeated(const BinaryArgs& args, const Broadcast& plan, std::size_t period) {
   using V = V16<Arch>;
-  constexpr bool kGate = kind == BinaryKind::mul;
   const StoreF32U8<Arch> write(args.y, args.q, args.q_scale, args.q_zero_point);
   const I16<Arch> zero(args.a.zero_point);
   const V scale(args.a.scale);
@@ -127,11 +127,6 @@ void binary_repeated(const BinaryArgs& args, const Broadcast& plan, std::size_t 
           return b.f32 != nullptr ? b.f32[k] : static_cast<float>(b.u8[k] - b.zero_point) * b.scale;
         });
         gate.start(at % period);
-        if (kGate && args.a.u8 != nullptr && args.y == nullptr &&
-            args.activation == Activation::none)
-          return codes_with<Arch, kind>(args.a.u8 + a_at, zero, scale, write.codes, args.q + at, n,
-                                        [&](std::size_t, auto)
-                                            FOLD8_INLINE_LAMBDA { return gate.next(); });
         const auto run = [&](auto&& a) FOLD8_INLINE_LAMBDA {
           for_steps<Arch>(n, [&](std::size_t j, auto m) FOLD8_INLINE_LAMBDA {
             const V t = combine<kind, Arch>(a(j, m), gate.next(), count(m));
@@ -154,10 +149,24 @@ inline constexpr bool may_repeat(BinaryKind kind) {
          kind == BinaryKind::div || kind == BinaryKind::prelu;
 }
 
+template <class Arch>
+[[gnu::noinline]] void binary_gate(const BinaryArgs& args, const Broadcast& plan,
+                                   std::size_t period) {
+  for_rows<Arch>(plan, args.begin, args.end,
+                 [&](std::size_t at, std::size_t n, std::ptrdiff_t a, std::ptrdiff_t b) {
+                   GateTable<Arch> table(args, args.b.f32 + b, period);
+                   table.start(at % period);
+                   gate_run<Arch>(args, table, args.a.u8 + a, args.q + at, n);
+                 });
+}
+
 template <class Arch, BinaryKind kind>
 inline void binary_run(const BinaryArgs& args, const Broadcast& plan) {
   if constexpr (may_repeat(kind)) {
     Broadcast merged;
+    if constexpr (kind == BinaryKind::mul)
+      if (is_gate<Arch>(args, plan, merged))
+        return binary_gate<Arch>(args, merged, plan.shape[plan.rank - 1]);
     if (repeats<Arch>(plan, merged))
       return binary_repeated<Arch, kind>(args, merged, plan.shape[plan.rank - 1]);
   }
@@ -208,7 +217,7 @@ BinaryArgs gate_second(const BinaryArgs& args) {
   const bool commutes = args.kind == BinaryKind::add || args.kind == BinaryKind::mul;
   const Broadcast plan = collapse(args.rank, args.shape, args.b.stride, args.a.stride);
   Broadcast merged;
-  if (commutes && repeats<Arch>(plan, merged)) turned.a = args.b, turned.b = args.a;
+  if (commutes && may_merge<Arch>(plan, merged)) turned.a = args.b, turned.b = args.a;
   return turned;
 }
 

@@ -1,5 +1,6 @@
 #include "runtime/kernels/conv_phase.h"
 
+#include <algorithm>
 #include <numeric>
 
 namespace fold8::kernels {
@@ -27,8 +28,9 @@ ConvAxis transposed_axis(const ConvShape& s, int a, std::int64_t residue) {
   x.tap_step = stride / std::gcd(stride, dilation);
   x.in_step = -(x.tap_step * dilation / stride);
   const auto reach = [&](std::int64_t tap) { return residue + s.pad_begin[a] - tap * dilation; };
-  while (x.tap_first < x.tap_step && reach(x.tap_first) % stride != 0) ++x.tap_first;
-  if (x.tap_first < x.tap_step && x.tap_first < s.kernel[a]) {
+  const std::int64_t candidates = std::min(x.tap_step, s.kernel[a]);
+  while (x.tap_first < candidates && reach(x.tap_first) % stride != 0) ++x.tap_first;
+  if (x.tap_first < candidates) {
     x.taps = (s.kernel[a] - x.tap_first + x.tap_step - 1) / x.tap_step;
     x.in_base = reach(x.tap_first) / stride;
   }

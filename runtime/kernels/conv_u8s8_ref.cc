@@ -1,3 +1,5 @@
+#include <vector>
+
 #include "runtime/kernels/conv_phase.h"
 #include "runtime/kernels/conv_u8s8.h"
 #include "runtime/kernels/depthwise_u8s8.h"
@@ -77,6 +79,17 @@ std::int64_t phase_of(const ConvShape& s, const Position& p) {
   return index / u8s8_spread(s);
 }
 
+// Where the packed weights of each phase begin, in bytes. Empty: there is one phase.
+std::vector<std::size_t> phase_begins(const ConvShape& s) {
+  if (!s.transposed) return {};
+  std::vector<std::size_t> begins{0};
+  for (std::int64_t i = 0; i + 1 < u8s8_phases(s); ++i)
+    begins.push_back(begins.back() +
+                     static_cast<std::size_t>(s.groups) *
+                         packed_s8_bytes(u8s8_columns(s), u8s8_depth(s, u8s8_phase(s, i))));
+  return begins;
+}
+
 }  // namespace
 
 void conv_u8s8(const ConvU8S8Args& a) {
@@ -84,14 +97,13 @@ void conv_u8s8(const ConvU8S8Args& a) {
   const std::int64_t channels = s.in_channels / s.groups, outputs = s.out_channels / s.groups,
                      spread = u8s8_spread(s);
   const std::size_t columns = u8s8_columns(s);
+  const std::vector<std::size_t> begins = phase_begins(s);
   for (std::int64_t row = a.row_begin; row < a.row_end; ++row) {
     Position p = position_of(s, row);
     const std::int64_t index = phase_of(s, p), first_column = p.o[2] % spread * outputs;
     p.o[2] -= p.o[2] % spread;
-    const std::int8_t* w = a.w;  // of the phase this position belongs to
-    for (std::int64_t i = 0; i < index; ++i)
-      w += static_cast<std::size_t>(s.groups) *
-           packed_s8_bytes(columns, u8s8_depth(s, u8s8_phase(s, i)));
+    const std::int8_t* w = a.w;  // of its phase
+    if (!begins.empty()) w += begins[static_cast<std::size_t>(index)];
     const ConvPhase phase = u8s8_phase(s, index);
     const std::size_t depth = u8s8_depth(s, phase);
     const auto line = static_cast<std::int64_t>(u8s8_line_depth(s, phase));

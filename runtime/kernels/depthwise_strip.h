@@ -118,4 +118,25 @@ struct StripRows {
   const std::uint8_t* end;  // of x
 };
 
+// Vectors of 16 bytes may reach beyond a run, but not beyond x: how many runs, of `rows` rows, are
+// far enough from its end. (Rows of padding are long enough.)
+[[gnu::always_inline]] static inline std::size_t strip_whole_runs(const StripRows& s, int rows) {
+  const std::size_t reach = (s.width + 15) / 16 * 16;
+  std::size_t runs = s.count;
+  for (int r = 0; r < rows; ++r) {
+    if (s.step[r] == 0) continue;
+    const auto left = static_cast<std::size_t>(s.end - s.from[r]);
+    const std::size_t most = left < reach ? 0 : (left - reach) / s.step[r] + 1;
+    if (most < runs) runs = most;
+  }
+  return runs;
+}
+// `count` of the runs from run `first` on.
+[[gnu::always_inline]] static inline StripRows strip_runs(StripRows s, std::size_t first,
+                                                          std::size_t count) {
+  for (int r = 0; r < 4; ++r) s.from[r] += first * s.step[r];
+  s.count = count;
+  return s;
+}
+
 }  // namespace fold8::kernels::simd

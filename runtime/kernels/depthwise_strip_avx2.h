@@ -88,22 +88,16 @@ struct StripAvx2 {
       }
   }
   static void fill(const StripRows& s, int, std::size_t to_step, std::uint8_t* to) {
-    // Whole vectors may reach beyond the last run, but not beyond x. (Rows of padding are long.)
-    const std::size_t slack = (16 - s.width % 16) % 16;
-    bool careful = false;
-    for (int r = 0; r < 2; ++r)
-      careful = careful || (s.step[r] != 0 && static_cast<std::size_t>(s.end - s.from[r]) <
-                                                  (s.count - 1) * s.step[r] + s.width + slack);
-    if (careful)
-      fill_runs<true>(s, to_step, to);
-    else
-      fill_runs<false>(s, to_step, to);
+    const std::size_t whole = strip_whole_runs(s, 2);
+    fill_runs<false>(strip_runs(s, 0, whole), to_step, to);
+    fill_runs<true>(strip_runs(s, whole, s.count - whole), to_step, to + whole * to_step);
   }
 
   struct Short {
     static constexpr bool kTwice = true;  // an output may be computed again
-    __m256 multiplier, offset, a, b, divisor, scale, shift;
-    __m256i zero_point, lo, hi;
+    __m256 multiplier, offset, a, b, most, shift;
+    __m256i zero_point, lo, hi, close;
+    const Epilogue* all;
     std::uint8_t* y;
     std::size_t y_stride, width;
 
@@ -114,9 +108,10 @@ struct StripAvx2 {
       multiplier = Io::load(e.multiplier + channel, count);
       offset = e.offset ? Io::load(e.offset + channel, count) : Avx2::f32(0.0f);
       hi = _mm256_set1_epi8(static_cast<char>(s.hi));
-      a = _mm256_set1_ps(e.a), b = _mm256_set1_ps(e.b);
-      divisor = _mm256_set1_ps(e.y_divisor);
-      scale = _mm256_set1_ps(s.scale), shift = _mm256_set1_ps(s.shift);
+      a = _mm256_set1_ps(s.codes.a), b = _mm256_set1_ps(s.codes.b);
+      most = _mm256_set1_ps(s.codes.most), shift = _mm256_set1_ps(s.codes.shift);
+      close = _mm256_set1_epi32(s.codes.close);
+      all = s.all;
       zero_point = _mm256_set1_epi16(static_cast<std::int16_t>(e.y_zero_point));
       lo = _mm256_set1_epi8(static_cast<char>(s.lo));
       y = static_cast<std::uint8_t*>(e.y) + channel;
@@ -131,35 +126,25 @@ struct StripAvx2 {
 #pragma GCC unroll 4
       for (int i = 0; i < kPixels; ++i) q[i] = _mm256_cvtps_epi32(scaled(acc[i]));
     }
-    [[gnu::always_inline]] __m256 swish(__m256i acc) const {
-      const __m256 r = scaled(acc);
-      // The gate is finite: its bits are ordered as it is, but for the sign.
-      const __m256i gate = _mm256_castps_si256(_mm256_fmadd_ps(a, r, b)),
-                    most = _mm256_castps_si256(_mm256_set1_ps(1.0f));
-      return _mm256_mul_ps(r, _mm256_castsi256_ps(_mm256_min_epi32(
-                                  _mm256_max_epi32(gate, _mm256_setzero_si256()), most)));
-    }
     // Codes in the upper halves. Where true quotients decide, too.
     template <int kPixels>
     [[gnu::always_inline]] void swished(const __m256i (&acc)[kPixels], __m256i (&g)[4]) const {
-      __m256i least = _mm256_set1_epi32(-1);
 #pragma GCC unroll 4
+      for (int i = 0; i < kPixels; ++i) g[i] = swish_code(scaled(acc[i]), a, b, most, shift);
+      __m256i least = g[0];
+#pragma GCC unroll 4
+      for (int i = 1; i < kPixels; ++i) least = _mm256_min_epu16(least, g[i]);
+      if (__builtin_expect(swish_close(least, close), 0)) quotients<kPixels>(acc, g);
+    }
+    template <int kPixels>
+    [[gnu::always_inline]] void quotients(const __m256i (&acc)[kPixels], __m256i (&g)[4]) const {
+      const __m256 limit = _mm256_set1_ps(1024.0f), divisor = _mm256_set1_ps(all->y_divisor);
+      const __m256i zero = _mm256_cvtepi16_epi32(_mm256_castsi256_si128(zero_point));
       for (int i = 0; i < kPixels; ++i) {
-        g[i] = _mm256_cvtps_epi32(_mm256_fmadd_ps(swish(acc[i]), scale, shift));
-        least = _mm256_min_epu16(least, g[i]);
-      }
-      const __m256i close = _mm256_set1_epi32(kStripClose - 1),
-                    low = _mm256_blend_epi16(least, _mm256_set1_epi32(-1), 0xaa);
-      if (__builtin_expect(
-              _mm256_movemask_epi8(_mm256_cmpeq_epi16(_mm256_min_epu16(low, close), low)) != 0,
-              0)) {
-        const __m256 most = _mm256_set1_ps(1024.0f);
-        const __m256i zero = _mm256_cvtepi16_epi32(_mm256_castsi256_si128(zero_point));
-        for (int i = 0; i < kPixels; ++i) {
-          const __m256 quotient = _mm256_min_ps(_mm256_div_ps(swish(acc[i]), divisor), most);
-          const __m256i code = _mm256_add_epi32(zero, _mm256_cvtps_epi32(quotient));
-          g[i] = _mm256_slli_epi32(_mm256_max_epi32(code, _mm256_set1_epi32(-1)), 16);
-        }
+        const __m256 swish = hard_swish(scaled(acc[i]), all->a, all->b),
+                     quotient = _mm256_min_ps(_mm256_div_ps(swish, divisor), limit);
+        const __m256i code = _mm256_add_epi32(zero, _mm256_cvtps_epi32(quotient));
+        g[i] = _mm256_slli_epi32(_mm256_max_epi32(code, _mm256_set1_epi32(-1)), 16);
       }
     }
 

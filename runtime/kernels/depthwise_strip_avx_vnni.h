@@ -77,16 +77,9 @@ struct StripAvxVnni {
     fill_runs<1, kCareful>(s, to_step, to);
   }
   static void fill(const StripRows& s, int rows, std::size_t to_step, std::uint8_t* to) {
-    // Whole vectors may reach beyond the last run, but not beyond x. (Rows of padding are long.)
-    const std::size_t slack = (16 - s.width % 16) % 16;
-    bool careful = false;
-    for (int r = 0; r < 4; ++r)
-      careful = careful || (s.step[r] != 0 && static_cast<std::size_t>(s.end - s.from[r]) <
-                                                  (s.count - 1) * s.step[r] + s.width + slack);
-    if (careful)
-      fill_rows<true>(s, rows, to_step, to);
-    else
-      fill_rows<false>(s, rows, to_step, to);
+    const std::size_t whole = strip_whole_runs(s, 4);
+    fill_rows<false>(strip_runs(s, 0, whole), rows, to_step, to);
+    fill_rows<true>(strip_runs(s, whole, s.count - whole), rows, to_step, to + whole * to_step);
   }
 };
 

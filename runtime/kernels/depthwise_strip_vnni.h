@@ -91,8 +91,9 @@ struct StripVnni {
 
   struct Short {
     static constexpr bool kTwice = true;  // an output may be computed again
-    __m512 multiplier, offset, a, b, divisor, scale, shift;
-    __m512i zero_point, lo, hi;
+    __m512 multiplier, offset, a, b, most, shift;
+    __m512i zero_point, lo, hi, close;
+    const Epilogue* all;
     std::uint8_t* y;
     std::size_t y_stride;
     __mmask16 mask;
@@ -106,9 +107,10 @@ struct StripVnni {
       multiplier = _mm512_maskz_loadu_ps(mask, e.multiplier + channel);
       offset = e.offset ? _mm512_maskz_loadu_ps(mask, e.offset + channel) : _mm512_setzero_ps();
       hi = _mm512_set1_epi8(static_cast<char>(s.hi));
-      a = _mm512_set1_ps(e.a), b = _mm512_set1_ps(e.b);
-      divisor = _mm512_set1_ps(e.y_divisor);
-      scale = _mm512_set1_ps(s.scale), shift = _mm512_set1_ps(s.shift);
+      a = _mm512_set1_ps(s.codes.a), b = _mm512_set1_ps(s.codes.b);
+      most = _mm512_set1_ps(s.codes.most), shift = _mm512_set1_ps(s.codes.shift);
+      close = _mm512_set1_epi32(s.codes.close);
+      all = s.all;
       zero_point = _mm512_set1_epi16(static_cast<std::int16_t>(e.y_zero_point));
       lo = _mm512_set1_epi8(static_cast<char>(s.lo));
       y = static_cast<std::uint8_t*>(e.y) + channel;
@@ -123,31 +125,26 @@ struct StripVnni {
 #pragma GCC unroll 4
       for (int i = 0; i < kPixels; ++i) q[i] = _mm512_cvtps_epi32(scaled(acc[i]));
     }
-    [[gnu::always_inline]] __m512 swish(__m512i acc) const {
-      const __m512 r = scaled(acc);
-      // The gate is finite: its bits are ordered as it is, but for the sign.
-      const __m512i gate = _mm512_castps_si512(_mm512_fmadd_ps(a, r, b)),
-                    most = _mm512_castps_si512(_mm512_set1_ps(1.0f));
-      return _mm512_mul_ps(r, _mm512_castsi512_ps(_mm512_min_epi32(
-                                  _mm512_max_epi32(gate, _mm512_setzero_si512()), most)));
-    }
     // With the zero point.
     template <int kPixels>
     [[gnu::always_inline]] void swished(const __m512i (&acc)[kPixels], __m512i (&q)[4]) const {
       __m512i least = _mm512_set1_epi32(-1);
 #pragma GCC unroll 4
       for (int i = 0; i < kPixels; ++i) {
-        const __m512i g = _mm512_cvtps_epi32(_mm512_fmadd_ps(swish(acc[i]), scale, shift));
+        const __m512i g = swish_code(scaled(acc[i]), a, b, most, shift);
         least = _mm512_min_epu16(least, g);
         q[i] = _mm512_srai_epi32(g, 16);
       }
-      const __m512i close = _mm512_set1_epi32(kStripClose);
-      if (__builtin_expect(_mm512_cmplt_epu16_mask(least, close) != 0, 0)) {
-        const __m512 most = _mm512_set1_ps(1024.0f);
-        const __m512i zero = _mm512_cvtepi16_epi32(_mm512_castsi512_si256(zero_point));
-        for (int i = 0; i < kPixels; ++i)
-          q[i] = _mm512_add_epi32(
-              zero, _mm512_cvtps_epi32(_mm512_min_ps(_mm512_div_ps(swish(acc[i]), divisor), most)));
+      if (__builtin_expect(swish_close(least, close), 0)) quotients<kPixels>(acc, q);
+    }
+    template <int kPixels>
+    [[gnu::always_inline]] void quotients(const __m512i (&acc)[kPixels], __m512i (&q)[4]) const {
+      const __m512 limit = _mm512_set1_ps(1024.0f), divisor = _mm512_set1_ps(all->y_divisor);
+      const __m512i zero = _mm512_cvtepi16_epi32(_mm512_castsi512_si256(zero_point));
+      for (int i = 0; i < kPixels; ++i) {
+        const __m512 swish = hard_swish(scaled(acc[i]), all->a, all->b);
+        q[i] = _mm512_add_epi32(
+            zero, _mm512_cvtps_epi32(_mm512_min_ps(_mm512_div_ps(swish, divisor), limit)));
       }
     }
 

@@ -9,6 +9,7 @@
 
 #include "runtime/kernels/epilogue.h"
 #include "runtime/kernels/epilogue_bounds_simd.h"
+#include "runtime/kernels/hard_swish_codes_simd.h"
 #include "runtime/kernels/vec16_simd.h"
 #include "runtime/kernels/vector_io_simd.h"
 
@@ -23,38 +24,34 @@ struct EpilogueU8 {
   std::size_t residual_stride;
   float residual_scale;
   std::int32_t residual_zero_point;
-  float hi;            // upper bound of r
-  bool swish = false;  // hard_swish(r) / divisor, else r
-  float a = 0, b = 0, divisor = 0, inverse = 0;
+  float hi;               // upper bound of r
+  bool swish = false;     // hard_swish(r) / divisor, else r
+  SwishCodes codes = {};  // less z
+  float a = 0, b = 0, divisor = 0;
   std::int16_t zero_point;
   std::uint8_t lo;  // lower bound of q
   std::uint8_t* y;
   std::size_t y_stride;
 };
 
-// hard_swish: with these bounds r is finite, and r / divisor follows from r * (1 / divisor) by two
-// exact remainders (epilogue_detail::Quotient in epilogue_simd.h). Far below the range of codes the
-// steps may overflow to NaN, which converts to the lowest integer, as it should.
 template <class Arch>
 bool epilogue_u8_swish(const Epilogue& e, std::size_t begin, std::size_t end, EpilogueU8& fast) {
-  if (e.activation != Activation::hard_swish || e.output_kind != OutputKind::u8 || e.row_scale ||
-      e.table)
-    return false;
-  if (e.residual_kind != ResidualKind::none || !(e.y_divisor > 0x1p-40f && e.y_divisor < 0x1p40f))
+  SwishCodes codes;
+  if (e.output_kind != OutputKind::u8 || e.row_scale || e.table ||
+      e.residual_kind != ResidualKind::none || !swish_codes<Arch>(e, 0, codes))
     return false;
   if (!all_below<Arch>(e.multiplier + begin, end - begin, 40) ||
-      (e.offset && !all_below<Arch>(e.offset + begin, end - begin, 60)) ||
-      !all_below<Arch>(&e.a, 1, 20) || !all_below<Arch>(&e.b, 1, 20))
+      (e.offset && !all_below<Arch>(e.offset + begin, end - begin, 60)))
     return false;
   fast = {.multiplier = e.multiplier,
           .offset = e.offset,
           .residual = nullptr,
           .hi = static_cast<float>(255 - e.y_zero_point) * e.y_divisor,
           .swish = true,
+          .codes = codes,
           .a = e.a,
           .b = e.b,
           .divisor = e.y_divisor,
-          .inverse = 1.0f / e.y_divisor,
           .zero_point = static_cast<std::int16_t>(e.y_zero_point),
           .lo = 0,
           .y = static_cast<std::uint8_t*>(e.y),
@@ -142,47 +139,31 @@ template <int kVectors>
   }
 }
 
-// hard_swish(f). It is finite, so the gate's bits are ordered as it is, but for the sign.
-[[gnu::always_inline]] static inline __m512 epilogue_u8_swish_of(const EpilogueU8& e, __m512 f) {
-  const __m512i gate = _mm512_castps_si512(
-                    _mm512_fmadd_ps(_mm512_set1_ps(e.a), f, _mm512_set1_ps(e.b))),
-                one = _mm512_castps_si512(_mm512_set1_ps(1.0f));
-  return _mm512_mul_ps(f, _mm512_castsi512_ps(_mm512_min_epi32(
-                              _mm512_max_epi32(gate, _mm512_setzero_si512()), one)));
-}
-
-// hard_swish(f) / divisor, at most hi / divisor.
-[[gnu::always_inline]] static inline __m512 epilogue_u8_swished(const EpilogueU8& e, __m512 f) {
-  const __m512 r = _mm512_min_ps(epilogue_u8_swish_of(e, f), _mm512_set1_ps(e.hi)),
-               d = _mm512_set1_ps(e.divisor), y = _mm512_set1_ps(e.inverse);
-  __m512 q = _mm512_mul_ps(r, y);
-  q = _mm512_fmadd_ps(_mm512_fnmadd_ps(q, d, r), y, q);
-  return _mm512_fmadd_ps(_mm512_fnmadd_ps(q, d, r), y, q);
-}
-
-// Sums of kRows x 16 columns to round(hard_swish(f) / divisor), in place, as in
-// quantize_quotient_simd.h: by 4096 / divisor, and by true quotients where one comes close to a
-// half.
+// Sums of kRows x 16 columns to round(hard_swish(r) / divisor), in place (hard_swish_codes_simd.h).
 template <int kRows, int kPanels>
 [[gnu::always_inline]] inline void epilogue_u8_swish_round(const EpilogueU8& e, __m512 multiplier,
                                                            __m512 offset, int v,
                                                            __m512i (&acc)[kRows][kPanels]) {
-  const __m512 scale = _mm512_set1_ps(e.inverse * 4096.0f), shift = _mm512_set1_ps(2049.0f);
+  const __m512 a = _mm512_set1_ps(e.codes.a), b = _mm512_set1_ps(e.codes.b),
+               most = _mm512_set1_ps(e.codes.most), shift = _mm512_set1_ps(e.codes.shift);
+  const auto scaled = [&](__m512i sum) __attribute__((always_inline)) {
+    return _mm512_fmadd_ps(_mm512_cvtepi32_ps(sum), multiplier, offset);
+  };
   __m512i sums[kRows], least = _mm512_set1_epi32(-1);
 #pragma GCC unroll 12
   for (int r = 0; r < kRows; ++r) {
     sums[r] = acc[r][v];
-    const __m512 f = _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums[r]), multiplier, offset);
-    const __m512 t = _mm512_fmadd_ps(epilogue_u8_swish_of(e, f), scale, shift);
-    const __m512i g = _mm512_cvtps_epi32(t);
-    least = _mm512_min_epu32(least, _mm512_slli_epi32(g, 20));
-    acc[r][v] = _mm512_srai_epi32(g, 12);
+    const __m512i g = swish_code(scaled(sums[r]), a, b, most, shift);
+    least = _mm512_min_epu16(least, g);
+    acc[r][v] = _mm512_srai_epi32(g, 16);
   }
-  if (__builtin_expect(_mm512_cmplt_epu32_mask(least, _mm512_set1_epi32(2 << 20)) != 0, 0)) {
+  if (__builtin_expect(swish_close(least, _mm512_set1_epi32(e.codes.close)), 0)) {
 #pragma GCC unroll 12
-    for (int r = 0; r < kRows; ++r)
-      acc[r][v] = _mm512_cvtps_epi32(
-          epilogue_u8_swished(e, _mm512_fmadd_ps(_mm512_cvtepi32_ps(sums[r]), multiplier, offset)));
+    for (int r = 0; r < kRows; ++r) {
+      const __m512 most_r = _mm512_set1_ps(e.hi), t = hard_swish(scaled(sums[r]), e.a, e.b);
+      acc[r][v] =
+          _mm512_cvtps_epi32(_mm512_div_ps(_mm512_min_ps(t, most_r), _mm512_set1_ps(e.divisor)));
+    }
   }
 }
 
@@ -264,43 +245,30 @@ template <int kVectors>
 }
 #endif
 
-[[gnu::always_inline]] static inline __m256 epilogue_u8_swish_of(const EpilogueU8& e, __m256 f) {
-  const __m256i gate = _mm256_castps_si256(
-                    _mm256_fmadd_ps(_mm256_set1_ps(e.a), f, _mm256_set1_ps(e.b))),
-                one = _mm256_castps_si256(_mm256_set1_ps(1.0f));
-  return _mm256_mul_ps(f, _mm256_castsi256_ps(_mm256_min_epi32(
-                              _mm256_max_epi32(gate, _mm256_setzero_si256()), one)));
-}
-
-[[gnu::always_inline]] static inline __m256 epilogue_u8_swished(const EpilogueU8& e, __m256 f) {
-  const __m256 r = _mm256_min_ps(epilogue_u8_swish_of(e, f), _mm256_set1_ps(e.hi)),
-               d = _mm256_set1_ps(e.divisor), y = _mm256_set1_ps(e.inverse);
-  __m256 q = _mm256_mul_ps(r, y);
-  q = _mm256_fmadd_ps(_mm256_fnmadd_ps(q, d, r), y, q);
-  return _mm256_fmadd_ps(_mm256_fnmadd_ps(q, d, r), y, q);
-}
-
 template <int kRows>
 [[gnu::always_inline]] inline void epilogue_u8_swish_round(const EpilogueU8& e, __m256 multiplier,
                                                            __m256 offset, int h,
                                                            __m256i (&acc)[kRows][2]) {
-  const __m256 scale = _mm256_set1_ps(e.inverse * 4096.0f), shift = _mm256_set1_ps(2049.0f);
+  const __m256 a = _mm256_set1_ps(e.codes.a), b = _mm256_set1_ps(e.codes.b),
+               most = _mm256_set1_ps(e.codes.most), shift = _mm256_set1_ps(e.codes.shift);
+  const auto scaled = [&](__m256i sum) __attribute__((always_inline)) {
+    return _mm256_fmadd_ps(_mm256_cvtepi32_ps(sum), multiplier, offset);
+  };
   __m256i sums[kRows], least = _mm256_set1_epi32(-1);
 #pragma GCC unroll 6
   for (int r = 0; r < kRows; ++r) {
     sums[r] = acc[r][h];
-    const __m256 f = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sums[r]), multiplier, offset);
-    const __m256 t = _mm256_fmadd_ps(epilogue_u8_swish_of(e, f), scale, shift);
-    const __m256i g = _mm256_cvtps_epi32(t);
-    least = _mm256_min_epu32(least, _mm256_slli_epi32(g, 20));
-    acc[r][h] = _mm256_srai_epi32(g, 12);
+    const __m256i g = swish_code(scaled(sums[r]), a, b, most, shift);
+    least = _mm256_min_epu16(least, g);
+    acc[r][h] = _mm256_srai_epi32(g, 16);
   }
-  const __m256i close = _mm256_cmpeq_epi32(_mm256_srli_epi32(least, 21), _mm256_setzero_si256());
-  if (__builtin_expect(_mm256_movemask_epi8(close) != 0, 0)) {
+  if (__builtin_expect(swish_close(least, _mm256_set1_epi32(e.codes.close)), 0)) {
 #pragma GCC unroll 6
-    for (int r = 0; r < kRows; ++r)
-      acc[r][h] = _mm256_cvtps_epi32(
-          epilogue_u8_swished(e, _mm256_fmadd_ps(_mm256_cvtepi32_ps(sums[r]), multiplier, offset)));
+    for (int r = 0; r < kRows; ++r) {
+      const __m256 most_r = _mm256_set1_ps(e.hi), t = hard_swish(scaled(sums[r]), e.a, e.b);
+      acc[r][h] =
+          _mm256_cvtps_epi32(_mm256_div_ps(_mm256_min_ps(t, most_r), _mm256_set1_ps(e.divisor)));
+    }
   }
 }
 

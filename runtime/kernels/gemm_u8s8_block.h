@@ -140,10 +140,19 @@ void block_line(const BlockU8S8& b, const PreparedX& p, TileU8S8 t, const std::u
   using Engine = typename EngineOf<Arch>::type;
   const std::size_t width = panels * kPanelColumns, first_m = t.m;
   const bool is_long = b.k > gemm_u8s8_int32_depth(b.w_zero_points != nullptr);
+  std::size_t r = 0;
+  if constexpr (requires { Engine::column(1, 1); }) {
+    if (panels == 1 && t.fast != nullptr && b.rows >= Engine::kColumnRows)
+      if (const auto column = Engine::column(t.runs, t.k)) {
+        t.x = x;
+        column(t, b.rows);
+        r = b.rows / Engine::kColumnRows * Engine::kColumnRows;
+      }
+  }
   // Tiles of nearly equal height: 7 rows are 4 + 3, not 6 + 1. In whole steps but for the rest.
-  const std::size_t step = Engine::row_step(panels), steps = (b.rows + step - 1) / step,
+  const std::size_t step = Engine::row_step(panels), steps = (b.rows - r + step - 1) / step,
                     most = Engine::max_rows(panels) / step, tiles = (steps + most - 1) / most;
-  for (std::size_t i = 0, r = 0; r < b.rows; ++i) {
+  for (std::size_t i = 0; r < b.rows; ++i) {
     const std::size_t even = step * (steps / tiles + (i < steps % tiles ? 1 : 0)),
                       left = b.rows - r, rows = Engine::height(even < left ? even : left, panels);
     t.x = x + r * p.stride;

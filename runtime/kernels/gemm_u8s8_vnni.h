@@ -109,6 +109,45 @@ template <class Arch, int kRows, int kPanels, bool kHalf = false>
   }
 }
 
+// Rows upon rows against one panel whose groups of k registers hold: kRuns runs of 4 * kGroups
+// bytes.
+inline constexpr std::size_t kColumnRows = 12;
+template <class Arch, int kRuns, int kGroups>
+[[gnu::noinline]] void column(const TileU8S8& tile, std::size_t rows) {
+  constexpr int kRows = static_cast<int>(kColumnRows);
+  const std::size_t stride = tile.x_stride;
+  const std::uint8_t* at = tile.x;
+  std::size_t m = tile.m;
+  __m512i w[kRuns * kGroups];
+#pragma GCC unroll 9
+  for (int i = 0; i < kRuns * kGroups; ++i) {
+    w[i] = _mm512_load_si512(tile.w + 64 * i);
+    asm("" : "+v"(w[i]));  // one load, not one per tile
+  }
+  std::ptrdiff_t offset[kRuns];
+  for (int run = 0; run < kRuns; ++run) offset[run] = tile.run_offsets[run];
+  const __m512i init = _mm512_load_si512(tile.init);
+  for (; rows >= kColumnRows; rows -= kColumnRows, m += kColumnRows, at += kColumnRows * stride) {
+    __m512i acc[kRows][1];
+#pragma GCC unroll 12
+    for (int r = 0; r < kRows; ++r) acc[r][0] = init;
+#pragma GCC unroll 3
+    for (int run = 0; run < kRuns; ++run) {
+      const std::uint8_t* x[kRows / 3];
+#pragma GCC unroll 4
+      for (int b = 0; b < kRows / 3; ++b) x[b] = at + offset[run] + 3 * b * stride;
+#pragma GCC unroll 4
+      for (int g = 0; g < kGroups; ++g)
+#pragma GCC unroll 12
+        for (int r = 0; r < kRows; ++r)
+          acc[r][0] = _mm512_dpbusd_epi32(
+              acc[r][0], _mm512_set1_epi32(load_group(x[r / 3] + (r % 3) * stride + 4 * g)),
+              w[run * kGroups + g]);
+    }
+    epilogue_u8_tile<kRows, 1>(*tile.fast, m, tile.n, acc, tile.columns);
+  }
+}
+
 // One panel or two: few layers are that narrow, and most of them have many rows. Tiles of 1, 2, 3
 // and of whole fours are enough; the others would be code for nothing.
 constexpr bool is_narrow(std::size_t panels) { return panels <= 2; }
@@ -142,6 +181,16 @@ struct EngineVnni {
   // The highest tile there is for at most so many rows.
   static constexpr std::size_t height(std::size_t rows, std::size_t panels) {
     return vnni::is_narrow(panels) && rows > 4 ? rows / 4 * 4 : rows;
+  }
+
+  // For whole twelves of rows against one panel with the short epilogue, or null: kernels of 3 x 3
+  // over 3 channels, and 16 channels.
+  using ColumnFn = void(const TileU8S8&, std::size_t rows);
+  static constexpr std::size_t kColumnRows = vnni::kColumnRows;
+  static ColumnFn* column(std::size_t runs, std::size_t run_depth) {
+    if (runs == 3 && run_depth == 12) return &vnni::column<Arch, 3, 3>;
+    if (runs == 1 && run_depth == 16) return &vnni::column<Arch, 1, 4>;
+    return nullptr;
   }
 
   // Of two panels, where the second one has at most 8 columns.

@@ -16,6 +16,21 @@ Result<Window> window_of(const graph::Conv& op, const Shape& w) {
   return make_window(kernel, op.strides, op.pads, op.dilations, op.auto_pad, w.rank() - 2);
 }
 
+// A transposed convolution has a plan and a part of its packed weights for every position within a
+// stride.
+constexpr std::int64_t kMostPhases = 65536;
+
+Status check_strides(const graph::Conv& op, const Window& w) {
+  if (!op.transposed) return ok_status();
+  std::int64_t phases = 1;
+  for (int i = 0; i < w.axes; ++i)
+    if (__builtin_mul_overflow(phases, w.stride[i], &phases) || phases > kMostPhases)
+      return unsupported("a transposed convolution with stride " + std::to_string(w.stride[i]) +
+                         " at axis " + std::to_string(2 + i) + ": the product of its strides is " +
+                         "more than " + std::to_string(kMostPhases));
+  return ok_status();
+}
+
 struct Transposed {
   Dim out;
   std::int64_t begin = 0;  // pad_begin, once `in` is known
@@ -71,6 +86,7 @@ Status check_lists(const graph::Conv& op, int axes) {
 
 Result<Shape> conv_output_shape(const graph::Conv& op, const Shape& x, const Shape& w) {
   FOLD8_TRY(const Window win, window_of(op, w));
+  FOLD8_CHECK_OK(check_strides(op, win));
   if (op.transposed) FOLD8_CHECK_OK(check_lists(op, win.axes));
   Shape y;
   y.push_back(x[0]);
@@ -116,6 +132,7 @@ Result<kernels::ConvShape> weight_part(const graph::Conv& op, const Shape& w, co
                          to_string(w));
   s.out_channels = op.transposed ? w.extent(1) * op.group : w.extent(0);
   s.in_channels = op.transposed ? w.extent(0) : w.extent(1) * op.group;
+  FOLD8_CHECK_OK(check_strides(op, win));
   if (op.transposed) FOLD8_CHECK_OK(check_lists(op, axes));
   for (int i = 0; i < axes; ++i) {
     const int to = 3 - axes + i;

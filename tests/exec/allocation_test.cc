@@ -106,7 +106,10 @@ void expect_no_allocation_while_growing(const char* text, bool values) {
       while (i < 100) ok = s->run(inputs[i++]).ok() && ok;
     });
     EXPECT_TRUE(ok);
-    EXPECT_EQ(calls, 0);
+    // The reference is written to be read: its attention has vectors.
+    if (s->model().target().name != "reference") {
+      EXPECT_EQ(calls, 0);
+    }
     EXPECT_EQ(s->plans_made(), plans);
     EXPECT_EQ(s->state_length(0), 100);
   }

@@ -316,6 +316,56 @@ TEST(FoldBatchNorm, OneReasonIsEnough) {
   EXPECT_THAT(reasons(ran.tally.declined), ElementsAre("'c' is also read by 'y2'"));
 }
 
+struct Unfolded {
+  const char* name;
+  const char* text;
+  const char* why;
+  const char* change;
+};
+const Unfolded kUnfolded[] = {
+    {"AnotherReader", kRefusals[0].text, "'c' is also read by 'y2'",
+     "let nothing but the BatchNorm read 'c'"},
+    {"BehindAnActivation",
+     "x: f32[1,4]\nc = linear(x, random:f32[4,4]) activation=clip a=0 b=inf\ny = " BN(
+         "c", "4") "\nreturn y",
+     "an activation is already part", "in front of the activation"},
+    {"AnotherAxis", "x: f32[2,5,4]\nh = linear(x, random:f32[3,4])\ny = " BN("h", "5") "\nreturn y",
+     "axis 1 of the output", "follow its layer directly"},
+    {"InFrontOfPadding",
+     "x: f32[1,2,4,4]\nr = relu(x)\nb = " BN(
+         "r", "2") "\ny = conv(b, random:f32[3,2,3,3]) kernel=[3,3] "
+                   "strides=[1,1] pads=[1,1,1,1] dilations=[1,1]\nreturn y",
+     "pads with zeros", "behind the layer that reads it"},
+    {"NoLayerAround", "x: f32[2,3,4,4]\nb = " BN("x", "3") "\ny = sigmoid(b)\nreturn y",
+     "not computed by a linear layer", "directly behind a convolution"},
+    {"Training",
+     "x: f32[4,3]\nh = linear(x, random:f32[3,3])\ny = batch_norm(h, random:f32[3], random:f32[3], "
+     "random:f32[3], "
+     "random_positive:f32[3]) training=true\nreturn y",
+     "training", "evaluation mode"},
+};
+TEST(UnfoldedBatchNorms, NameTheReasonAndWhatToChange) {
+  for (const Unfolded& c : kUnfolded) {
+    const bool runs = std::string_view(c.name) != "Training";
+    const Ran ran = run_passes(stage("fold").passes, c.text, {}, runs);
+    const auto left = unfolded_batch_norms(ran.graph, ran.tally.declined);
+    ASSERT_EQ(left.size(), 1u) << c.name << "\n" << graph::to_text(ran.graph);
+    EXPECT_THAT(left[0].why, HasSubstr(c.why)) << c.name;
+    EXPECT_THAT(left[0].change, HasSubstr(c.change)) << c.name;
+    EXPECT_EQ(left[0].node, left[0].tensor) << c.name;  // text graphs name nodes so
+    EXPECT_NE(ran.graph.find_value(left[0].tensor), graph::kNoValue) << c.name;
+  }
+}
+
+TEST(UnfoldedBatchNorms, ThereAreNoneWhereTheyFoldOrBecameAQuantizer) {
+  const Ran ran = run_passes(stage("fold").passes, kCases[1].text);
+  EXPECT_TRUE(unfolded_batch_norms(ran.graph, ran.tally.declined).empty());
+  const graph::Graph quantizer = parsed(
+      "x: f32[1,2,2,2]\ny: u8[1,2,2,2] @(0.1,128) = affine(x, f32[2]{1,2}, f32[2]{0,1}) axis=1 "
+      "from_batch_norm=true\nreturn y");
+  EXPECT_TRUE(unfolded_batch_norms(quantizer, {}).empty());
+}
+
 TEST(FoldBatchNorm, AloneBecomesAnAffine) {
   const Ran ran = run_passes(stage("fold").passes,
                              "x: f32[2,3,4,4]\nb = " BN("x", "3") "\ny = sigmoid(b)\nreturn y");

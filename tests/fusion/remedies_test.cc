@@ -1,5 +1,6 @@
 // What attempts try at no cost at run time: corrected biases, static scales among per-token ones;
 // and that an attempt that fails is left out.
+#include <algorithm>
 #include <cmath>
 #include <set>
 
@@ -156,6 +157,66 @@ TEST(Attempts, TheSearchDoesNotLose) {
   const double plain = sqnr();
   o.search = true;
   EXPECT_GE(sqnr(), plain);
+}
+
+// `a` reads a feature that is huge and has weight 0: one scale, static or per token, loses the
+// others. `b` has nearly all of the multiply-adds.
+constexpr const char* kCheapAndBroken =
+    "x: f32[8,4]\nz: f32[8,64]\n"
+    "a = linear(x, f32[3,4]{0,1,-1,0.5, 0,0.5,1,-1, 0,-1,0.25,1})\n"
+    "b = linear(z, random:f32[256,64])\nreturn a, b";
+
+MemorySamples huge_feature(const graph::Graph& g) {
+  auto samples = normal_samples(g, 16);
+  for (auto& sample : samples.all())
+    for (std::size_t row = 0; row < 8; ++row) sample[0].as<float>()[row * 4] = 5000;
+  return samples;
+}
+
+TEST(Remedies, TheCheapLayerThatCostsMostStaysFloat) {
+  const graph::Graph g = parsed(kCheapAndBroken);
+  auto samples = huge_feature(g);
+  const auto c = convert(g, &samples, {});
+  ASSERT_TRUE(c.ok()) << c.error().message;
+  ASSERT_EQ(c->summary.float_layers.size(), 1u);
+  EXPECT_EQ(c->summary.float_layers[0].node, "a");
+  EXPECT_THAT(c->summary.float_layers[0].why,
+              testing::AllOf(HasSubstr("a remedy"), HasSubstr(" dB")));
+  EXPECT_EQ(c->summary.quantized_layers, std::vector<std::string>{"b"});
+  EXPECT_TRUE(c->summary.outputs[0].error.exact);
+  // 96 of 8 * (12 + 16384) multiply-adds.
+  EXPECT_NEAR(*c->summary.int8_mac_share, 1 - 12.0 / (12 + 16384), 1e-6);
+  EXPECT_THAT(c->summary.warnings,
+              Contains(testing::AllOf(HasSubstr("INT8 was poor"),
+                                      HasSubstr("1 layer left float, 0.1 % of the multiply-adds"),
+                                      HasSubstr("--no-search"))));
+  EXPECT_THAT(c->summary.warnings, testing::Not(Contains(HasSubstr("stays poor"))));
+}
+
+TEST(Remedies, NoLayerStaysFloatWhereThatIsNotAllowedOrNotEnough) {
+  const graph::Graph g = parsed(kCheapAndBroken);
+  auto samples = huge_feature(g);
+  ConvertOptions none, search_off, dear;
+  none.most_float_share = 0;
+  search_off.search = false;
+  dear.most_float_share = 0.0005;  // the layer has 0.0007
+  for (const ConvertOptions& o : {none, search_off, dear}) {
+    const auto c = convert(g, &samples, o);
+    ASSERT_TRUE(c.ok()) << c.error().message;
+    EXPECT_TRUE(c->summary.float_layers.empty());
+    EXPECT_LT(*c->summary.outputs[0].error.sqnr_db, 15);
+    EXPECT_EQ(std::any_of(c->summary.warnings.begin(), c->summary.warnings.end(),
+                          [](const auto& w) { return w.find("stays poor") != std::string::npos; }),
+              o.search);
+  }
+}
+
+TEST(Remedies, ASoundNetworkKeepsAllLayersInInt8) {
+  const graph::Graph g = parsed(kCheapAndBroken);
+  auto samples = normal_samples(g, 16);
+  const auto c = convert(g, &samples, {});
+  ASSERT_TRUE(c.ok()) << c.error().message;
+  EXPECT_TRUE(c->summary.float_layers.empty());
 }
 
 }  // namespace

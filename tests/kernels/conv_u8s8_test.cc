@@ -287,7 +287,7 @@ TEST_P(ConvU8S8Target, FlatMapsAndHardSwishHaveTheReferencesBits) {
   kind.output = OutputKind::u8;
   kind.activation = Activation::hard_swish;
   kind.divisor = true;
-  for (int i = 0; i < 120; ++i) {
+  for (int i = 0; i < 160; ++i) {
     ConvShape s;
     s.batch = rng.integer(1, 2);
     s.groups = s.in_channels = s.out_channels = rng.integer(2, 90);
@@ -299,12 +299,13 @@ TEST_P(ConvU8S8Target, FlatMapsAndHardSwishHaveTheReferencesBits) {
           std::max<std::int64_t>(1, (s.in[a] + 2 * s.pad_begin[a] - s.kernel[a]) / s.stride[a] + 1);
     }
     Convolution c(rng, s, kind);
-    const float d = std::ldexp(rng.uniform(1, 2), static_cast<int>(rng.integer(-5, 5)));
-    if (i % 3 == 1) {
+    const float d = std::ldexp(rng.uniform(1, 2), static_cast<int>(rng.integer(-9, 5)));
+    if (i % 4 == 1 || i % 4 == 3) {
       std::fill(c.inputs().multiplier().begin(), c.inputs().multiplier().end(), 0.0f);
-      fill_next_to_halves(rng, d, c.inputs().offset());
+      const auto fill = i % 4 == 1 ? fill_next_to_halves : fill_gated_next_to_halves;
+      fill(rng, d, c.inputs().offset());
       c.inputs().set_divisor(d);
-    } else if (i % 3 == 2) {
+    } else if (i % 4 == 2) {
       c.inputs().set_divisor(std::ldexp(d, static_cast<int>(rng.integer(-34, 10))));
     }
     SCOPED_TRACE(::testing::Message() << s << " divisor " << d);

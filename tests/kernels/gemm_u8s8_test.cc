@@ -213,7 +213,7 @@ TEST_P(GemmU8S8Target, QuotientsRoundLikeADivision) {
   }
 }
 
-// The same behind a gate that is open.
+// The same behind a gate that is open, or half open.
 TEST_P(GemmU8S8Target, QuotientsOfHardSwishRoundLikeADivision) {
   SeededRng rng;
   EpilogueKind kind;
@@ -221,10 +221,13 @@ TEST_P(GemmU8S8Target, QuotientsOfHardSwishRoundLikeADivision) {
   kind.activation = Activation::hard_swish;
   kind.divisor = true;
   for (int i = 0; i < 100; ++i) {
-    const float d = std::ldexp(rng.uniform(1, 2), static_cast<int>(rng.integer(-5, 5)));
+    const float d = std::ldexp(rng.uniform(1, 2), static_cast<int>(rng.integer(-9, 5)));
     Product p(rng, 9, 70, 4, kind);
     std::fill(p.inputs().multiplier().begin(), p.inputs().multiplier().end(), 0.0f);
-    fill_next_to_halves(rng, d, p.inputs().offset());
+    if (i % 2 == 0)
+      fill_gated_next_to_halves(rng, d, p.inputs().offset());
+    else
+      fill_next_to_halves(rng, d, p.inputs().offset());
     p.inputs().set_divisor(d);
     SCOPED_TRACE(::testing::Message() << d);
     expect_reference(p);

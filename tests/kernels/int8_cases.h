@@ -139,13 +139,24 @@ class EpilogueInputs {
 // Packed bytes at a guarded, 64-byte aligned place.
 inline std::size_t guarded_size(std::size_t bytes) { return (bytes + 63) / 64 * 64; }
 
+// v or one of its next neighbours.
+inline float next_to(testing::SeededRng& rng, float v) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  for (auto steps = rng.integer(-4, 4); steps != 0; steps += steps > 0 ? -1 : 1)
+    v = std::nextafter(v, steps > 0 ? kInfinity : -kInfinity);
+  return v;
+}
 // Values whose quotients by d lie on a half or next to one.
 inline void fill_next_to_halves(testing::SeededRng& rng, float d, std::span<float> values) {
+  for (float& v : values) v = next_to(rng, (static_cast<float>(rng.integer(-256, 256)) + 0.5f) * d);
+}
+// The same for v * (v / 6 + 1 / 2), v in [-1.5, 3]: hard_swish behind a gate that is half open.
+inline void fill_gated_next_to_halves(testing::SeededRng& rng, float d, std::span<float> values) {
+  const auto lowest = static_cast<std::int64_t>(std::ceil(-0.375f / d)),
+             highest = static_cast<std::int64_t>(std::min(256.0f, 3 / d));
   for (float& v : values) {
-    v = (static_cast<float>(rng.integer(-256, 256)) + 0.5f) * d;
-    for (auto steps = rng.integer(-4, 4); steps != 0; steps += steps > 0 ? -1 : 1)
-      v = std::nextafter(v, steps > 0 ? std::numeric_limits<float>::infinity()
-                                      : -std::numeric_limits<float>::infinity());
+    const double t = (static_cast<double>(rng.integer(lowest, highest)) + 0.5) * double{d};
+    v = next_to(rng, static_cast<float>(std::sqrt(std::max(0.0, 2.25 + 6 * t)) - 1.5));
   }
 }
 

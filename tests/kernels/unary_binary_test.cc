@@ -168,6 +168,49 @@ TEST(Binary, EveryTargetGivesTheReferencesBitsForEveryBroadcast) {
         compare_binary(p, static_cast<BinaryKind>(kind), types, rng);
 }
 
+// Codes times one value a channel, to codes (a squeeze-excitation block): every code under every
+// gate, ordinary ones, ones whose products are half steps, and ones that are no numbers.
+TEST(Binary, EveryTargetGivesTheReferencesCodesUnderAGate) {
+  SeededRng rng;
+  for (std::size_t channels : {3u, 5u, 16u, 40u, 128u, 200u, 1000u})
+    for (float scale : {0.031f, 1e-35f, 2e-13f, 3e30f}) {
+      const std::size_t pixels = 259, samples = 2, n = samples * pixels * channels;
+      GuardedBuffer<std::uint8_t> a(n), want(n), got(n);
+      GuardedBuffer<float> gate(samples * channels);
+      const std::vector<float> special = special_values();
+      for (std::size_t i = 0; i < n; ++i) a[i] = static_cast<std::uint8_t>(i / channels + i);
+      for (std::size_t i = 0; i < gate.size(); ++i)
+        gate[i] = i % 11 == 0   ? special[i / 11 % special.size()]
+                  : i % 11 == 1 ? 0.5f
+                                : rng.normal(0, 1);
+      BinaryArgs args{.kind = BinaryKind::mul, .rank = 3, .shape = {samples, pixels, channels}};
+      const auto step = static_cast<std::ptrdiff_t>(channels);
+      args.a = {.u8 = a.data(), .scale = scale, .zero_point = 100};
+      args.a.stride[0] = static_cast<std::ptrdiff_t>(pixels) * step;
+      args.a.stride[1] = step, args.a.stride[2] = 1;
+      args.b.f32 = gate.data(), args.b.stride[0] = step, args.b.stride[2] = 1;
+      args.end = n, args.q = want.data(), args.q_scale = scale * 0.5f, args.q_zero_point = 40;
+      reference_table().binary(args);
+      for_each_vector_target([&](const KernelTable& table) {
+        for (const bool turned : {false, true}) {
+          BinaryArgs each = args;
+          each.q = got.data();
+          if (turned) std::swap(each.a, each.b);
+          for (const auto& [begin, end] : {std::pair{std::size_t{0}, n / 3}, std::pair{n / 3, n}}) {
+            each.begin = begin, each.end = end;
+            table.binary(each);
+          }
+          EXPECT_TRUE(same_bits(got.data(), want.data(), n)) << channels << " channels, " << scale;
+        }
+        std::copy(a.data(), a.data() + n, got.data());  // in place
+        BinaryArgs each = args;
+        each.a.u8 = each.q = got.data();
+        table.binary(each);
+        EXPECT_TRUE(same_bits(got.data(), want.data(), n)) << channels << " channels, in place";
+      });
+    }
+}
+
 TEST(Binary, ExtremaAndPowersOfSpecialValues) {
   const auto f = [](BinaryKind kind, float p, float q) {
     float y = 0;

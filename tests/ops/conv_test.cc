@@ -134,5 +134,24 @@ TEST(ConvS8, TransposedAgreesWithF32) {
   }
 }
 
+// Most positions meet no tap at all.
+TEST(ConvS8, TransposedWithStridesBeyondTheKernel) {
+  const Evaluated x = random_u8({1, 4, 3}, 1);
+  std::vector<float> real;
+  for (std::uint8_t v : x.as<std::uint8_t>()) real.push_back(static_cast<float>(v - 128));
+  const Shape ws{Dim(4), Dim(3), Dim(3)};
+  const auto w = random_s8(static_cast<std::size_t>(ws.count()), 2);
+  for (const char* stride : {"4", "7", "65536"}) {
+    const std::string rest = ") strides=[" + std::string(stride) + "] transposed=true\n return y";
+    EXPECT_EQ(
+        run_one("x: u8[1,4,3] @(1,128)\n y = conv(x, " + literal("s8", ws, w, "@(1,0)") + rest, {x})
+            .as<float>(),
+        run_one("x: f32[1,4,3]\n y = conv(x, " + literal("f32", ws, w) + rest,
+                {value({1, 4, 3}, real)})
+            .as<float>())
+        << rest;
+  }
+}
+
 }  // namespace
 }  // namespace fold8::ops

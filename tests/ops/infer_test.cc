@@ -89,6 +89,10 @@ TEST(Infer, RefusalsSayWhat) {
               HasSubstr("axis 2 is outside a tensor of rank 2"));
   EXPECT_THAT(inferred("x: f32[1,3,2,2]\n y = conv(x, random:f32[4,3,3,3])\n return y"),
               HasSubstr("too small for a kernel of 3"));
+  for (const char* strides : {"[65537,1]", "[257,257]", "[1,2147483647]"})
+    EXPECT_THAT(inferred("x: f32[1,3,1,1]\n y = conv(x, random:f32[3,4,3,3]) strides=" +
+                         std::string(strides) + " transposed=true\n return y"),
+                HasSubstr("the product of its strides"));
   EXPECT_THAT(inferred("x: f32[1,4,8,8]\n y = conv(x, random:f32[4,3,3,3])\n return y"),
               HasSubstr("expected 3 channels"));
   EXPECT_THAT(inferred("x: f32[1,2,3]\n y = batch_norm(x, f32[2]{1,1}, f32[2]{0,0}, f32[2]{0,0}, "

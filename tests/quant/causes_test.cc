@@ -130,7 +130,7 @@ TEST(Causes, AScaleFarTooSmall) {
   Layers layers;
   layers.hidden = params(4.0 / 255 / 16);
   ConcludeOptions options;
-  options.calibration_flag = "--calib 'data'";
+  options.calibration_flag = "--recalib 'data'";
   const auto found = findings_of(layers, 6, options);
   ASSERT_FALSE(found.empty());
   EXPECT_EQ(found[0].cause.kind, CauseKind::scale_too_small);
@@ -139,10 +139,10 @@ TEST(Causes, AScaleFarTooSmall) {
   EXPECT_THAT(found[0].cause.text, HasSubstr("too small"));
   EXPECT_FALSE(found[0].cause.samples.empty());
   EXPECT_TRUE(has_flag(found[0], "--keep-float 'y'"));
-  EXPECT_TRUE(has_flag(found[0], "--calib 'data'"));
+  EXPECT_TRUE(has_flag(found[0], "--recalib 'data'"));
   options.file_scales = {{"hidden", "its pair"}};
   const auto own = findings_of(layers, 6, options);
-  EXPECT_FALSE(has_flag(own[0], "--calib"));
+  EXPECT_FALSE(has_flag(own[0], "--recalib"));
   EXPECT_EQ(own[0].fixes[0].flag, "--keep-float 'its pair'");
 }
 
@@ -210,7 +210,99 @@ TEST(Causes, WeightsWithOneScaleForUnevenOutputs) {
   EXPECT_TRUE(y->weights->per_tensor);
 }
 
+const UnfoldedNorm kNorm{"y", "bn", "'c' is also read by 'add'", "let nothing else read 'c'"};
+
+TEST(Causes, AnUnfoldedBatchNormThatCostsNoAccuracy) {
+  Layers layers;
+  layers.hidden = params(4.0 / 255);
+  ConcludeOptions options;
+  options.unfolded = {kNorm, {"z", "bn2", "", "change z"}, {"u", "bn3", "", "change u"}};
+  const auto found = findings_of(layers, 6, options);
+  ASSERT_EQ(found.size(), 1u);  // one for all of them
+  EXPECT_EQ(found[0].cause.kind, CauseKind::unfolded_batch_norm);
+  EXPECT_EQ(found[0].layer, "y");
+  EXPECT_THAT(found[0].also, ElementsAre("z", "u"));
+  EXPECT_FALSE(found[0].share);
+  EXPECT_THAT(found[0].cause.text,
+              testing::AllOf(HasSubstr("'bn' was not folded ('c' is also read by 'add')"),
+                             HasSubstr("2 others")));
+  ASSERT_EQ(found[0].fixes.size(), 1u);
+  EXPECT_EQ(found[0].fixes[0].flag, "");  // nothing to paste
+  EXPECT_EQ(text(found[0].fixes[0]), "let nothing else read 'c'");
+}
+
+TEST(Causes, AnUnfoldedBatchNormThatReadsWhatIsRounded) {
+  Layers layers;
+  layers.hidden = params(4.0 / 255 / 16);
+  ConcludeOptions options;
+  options.unfolded = {kNorm};
+  const auto found = findings_of(layers, 6, options), plain = findings_of(layers, 6);
+  ASSERT_EQ(found.size(), plain.size());
+  EXPECT_EQ(found[0].cause.kind, CauseKind::unfolded_batch_norm);
+  EXPECT_EQ(found[0].share, plain[0].share);
+  EXPECT_THAT(found[0].cause.text,
+              testing::AllOf(HasSubstr("'bn' was not folded"), HasSubstr(plain[0].cause.text)));
+  ASSERT_EQ(found[0].fixes.size(), plain[0].fixes.size() + 1);
+  EXPECT_TRUE(has_flag(found[0], "--keep-float 'y'"));
+  EXPECT_EQ(found[0].fixes.back().flag, "");
+  EXPECT_EQ(found[0].fixes.back().why, kNorm.change);
+}
+
+Fix fix_of(const char* flag, std::optional<double> gained, double cost, bool measured = false) {
+  Fix f;
+  f.flag = flag;
+  f.why = "does";
+  f.gained_db = gained;
+  f.cost = cost;
+  f.measured = measured;
+  return f;
+}
+
+TEST(Fixes, AreRankedByDecibelsForTheTimeTheyCost) {
+  std::vector<Fix> fixes{fix_of("", std::nullopt, 0), fix_of("dear", 6, 0.5),
+                         fix_of("cheap", 3, 0.01), fix_of("harms", -1, 0.01),
+                         fix_of("unknown", std::nullopt, 0.01)};
+  rank(fixes);
+  std::vector<std::string> order;
+  for (const Fix& f : fixes) order.push_back(f.flag);
+  EXPECT_THAT(order, ElementsAre("cheap", "unknown", "dear", "harms", ""));
+  fixes = {fix_of("estimated", 3, 0.01), fix_of("measured", 2, 0.01, true)};
+  rank(fixes);
+  EXPECT_EQ(fixes[0].flag, "measured");
+  fixes = {fix_of("lost", -1, 0, true), fix_of("won", 1, 0.9, true)};
+  rank(fixes);
+  ASSERT_EQ(fixes.size(), 1u);
+  EXPECT_EQ(fixes[0].flag, "won");
+  fixes = {fix_of("lost", -1, 0, true)};  // it is said all the same
+  rank(fixes);
+  EXPECT_EQ(fixes.size(), 1u);
+}
+
+TEST(Fixes, SayWhatIsMeasuredAndWhatIsNot) {
+  EXPECT_EQ(text(fix_of("f", 3.14, 0, true)), "does; wins 3.14 dB");
+  EXPECT_EQ(text(fix_of("f", 3.14, 0)), "does; wins about 3.14 dB (estimated)");
+  EXPECT_EQ(text(fix_of("f", -0.5, 0, true)), "does; loses 0.5 dB");
+  EXPECT_EQ(text(fix_of("f", std::nullopt, 0)), "does");
+  Fix kept = fix_of("f", 1, 0, true);
+  kept.float_share = 0.0213;
+  EXPECT_EQ(text(kept), "does; wins 1 dB, leaves 2.1 % of the multiply-adds float");
+}
+
+TEST(Fixes, LayersLeftFloatAreNamedSoThatTheyCanBeMeasured) {
+  Layers layers;
+  layers.hidden = params(4.0 / 255 / 16);
+  const auto found = findings_of(layers);
+  ASSERT_FALSE(found.empty());
+  for (const Fix& f : found[0].fixes) {
+    const bool keeps = f.flag == "--keep-float 'y'";
+    EXPECT_EQ(f.layers, keeps ? std::vector<std::string>{"y"} : std::vector<std::string>{})
+        << f.flag;
+    EXPECT_TRUE(!keeps || f.cost > 0);
+  }
+}
+
 TEST(Causes, NamesAndNumbers) {
+  EXPECT_STREQ(name(CauseKind::unfolded_batch_norm), "unfolded_batch_norm");
   EXPECT_STREQ(name(CauseKind::scale_too_small), "scale_too_small");
   EXPECT_STREQ(name(CauseKind::wrong_preprocessing), "wrong_preprocessing");
   EXPECT_STREQ(name(CauseKind::rounding), "rounding");
@@ -219,6 +311,7 @@ TEST(Causes, NamesAndNumbers) {
   EXPECT_EQ(short_number(5), "5");
   EXPECT_EQ(short_number(0), "0");
   EXPECT_EQ(short_number(-2.5), "-2.5");
+  EXPECT_EQ(plain_number(0.99999), "0.99999");
   EXPECT_EQ(percent(0.0213), "2.1 %");
   EXPECT_EQ(shell_word("it's"), "'it'\\''s'");
 }

@@ -5,6 +5,7 @@ layers, fits a phone, and shows names of strangers as text.
 usage: page_test.py --fold8 BINARY --work DIR --venv DIR
 Without Chromium (or CHROMIUM=...) the test is skipped (77); with FOLD8_REQUIRE_ZOO=1 that is a failure.
 """
+import json
 import sys
 from pathlib import Path
 
@@ -137,6 +138,29 @@ def network_of_digits(checks, fold8, browser, work):
     checks.expect(a == b or '"threads":2' not in a, 'without times the page is the same again')
 
 
+def without_thresholds(checks, fold8, browser, work):
+    """A network calibrated on pictures far too dim: the page says so, and what to do."""
+    import numpy as np
+
+    np.savez(work / 'dim.npz', image=np.load(DATA / 'digits_calib.npz')['image'][:16] * 0.05)
+    np.savez(work / 'some.npz', image=np.load(DATA / 'digits_eval.npz')['image'][:16])
+    for what, data, verdict, color in (('dim', work / 'dim.npz', 'poor: worst output', 'bad'), ('right', DATA / 'digits_calib.npz', 'good: worst output', 'good')):
+        fold8('convert', DATA / 'digits_cnn.onnx', '-o', work / 'n.f8', '--calib', data, '--stacked', '--max-samples', 32, '--no-search')
+        fold8('report', DATA / 'digits_cnn.onnx', work / 'n.f8', '--data', work / 'some.npz', '--stacked', '--html', work / 'n.html', '--json', work / 'n.json', '--no-time', '--sensitivity')
+        browser.view(1280)
+        browser.open(work / 'n.html')
+        browser(SETTLE)
+        said = browser('document.getElementById("verdict").textContent')
+        checks.expect(said.startswith(verdict) and 'no thresholds' in said and browser(f'document.getElementById("verdict").classList.contains("{color}")'), f'{what}: the verdict: {said}')
+        browser.click('[...document.querySelectorAll("#layers th button")].find(b => b.textContent === "#")')
+        places = browser(COLUMN % '#')
+        checks.expect(places == [str(i + 1) for i in range(len(places))] and len(places) > 5, f'{what}: layers are numbered: {places}')
+        fixes = [f for finding in json.loads((work / 'n.json').read_text())['what_to_do'] for f in finding['fixes']]
+        cards = browser('[...document.querySelectorAll("#advice li")].map(e => e.textContent)')
+        checks.expect(cards == [f'{f["flag"]} {f["text"]}' for f in fixes] and bool(cards) == (what == 'dim'), f'{what}: every fix with its flag and its gain, once: {cards[:2]}')
+        check_drawing(checks, browser, what)
+
+
 def names_of_strangers(checks, fold8, browser, work):
     model, data = chain(work / 'hostile.onnx', HOSTILE)
     fold8('convert', model, '-o', work / 'hostile.f8', '--calib', data, '--stacked')
@@ -174,7 +198,7 @@ def main():
     work = empty_folder(a.work / 'page_test')
     checks, fold8 = Checks(), Fold8(a.fold8)
     with Browser(binary) as browser:
-        for test in (network_of_digits, names_of_strangers, large_network):
+        for test in (network_of_digits, without_thresholds, names_of_strangers, large_network):
             print(f'{test.__name__}:')
             test(checks, fold8, browser, work)
     checks.finish('page')

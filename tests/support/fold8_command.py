@@ -34,6 +34,20 @@ def command_line(doc):
     return a
 
 
+def zoo_command_line(doc, *name, **how):
+    """The same for tests of real networks, behind one argument of their own; `zoo` is the cache of fetch_zoo.sh."""
+    parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(*name, **how)
+    parser.add_argument('--fold8', required=True)
+    parser.add_argument('--work', required=True, type=Path)
+    parser.add_argument('--venv', type=Path, help='default: WORK/venv')
+    a = parser.parse_args()
+    enter_venv(a.venv or a.work / 'venv')
+    sys.path.insert(0, str(ROOT / 'tools/zoo'))
+    a.zoo = Path(os.environ.get('FOLD8_ZOO_DIR') or a.work / 'zoo').resolve()
+    return a
+
+
 def empty_folder(path):
     """The folder, made anew, as an absolute path."""
     path = Path(path).resolve()

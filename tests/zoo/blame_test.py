@@ -9,16 +9,14 @@ of the multiply-adds left float. The zoo is cached in $FOLD8_ZOO_DIR (default WO
 that is a failure too.
 """
 
-import argparse
 import copy
-import os
 import shlex
 import shutil
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
-from fold8_command import ROOT, Checks, Fold8, enter_venv, skip  # noqa: E402
+from fold8_command import Checks, Fold8, skip, zoo_command_line  # noqa: E402
 
 CALIBRATION, EVALUATION = 16, 8  # samples
 RESTORED = 0.9
@@ -276,24 +274,15 @@ def test_preprocessing(checks, fold8, case, network, work):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("case", choices=CASES)
-    parser.add_argument("--fold8", required=True)
-    parser.add_argument("--work", required=True, type=Path)
-    parser.add_argument("--venv", type=Path, help="default: WORK/venv")
-    a = parser.parse_args()
-    enter_venv(a.venv or a.work / "venv")
-
-    sys.path.insert(0, str(ROOT / "tools/zoo"))
-    zoo = Path(os.environ.get("FOLD8_ZOO_DIR") or a.work / "zoo").resolve()
+    a = zoo_command_line(__doc__, "case", choices=CASES)
     work = (a.work / f"blame_{a.case}").resolve()
     work.mkdir(parents=True, exist_ok=True)
     case, checks, fold8 = CASES[a.case](), Checks(), Fold8(a.fold8)
     from zoo_test import fetch
 
-    fetch((case.network, "texts", *(["tokenizer"] if case.network == "minilm_l3" else [])), zoo)
+    fetch((case.network, "texts", *(["tokenizer"] if case.network == "minilm_l3" else [])), a.zoo)
     try:
-        network = Network(case.network, zoo, work)
+        network = Network(case.network, a.zoo, work)
     except FileNotFoundError as missing:
         skip(str(missing))
     test = test_preprocessing if isinstance(case, WrongPreprocessing) else test_case

@@ -7,7 +7,6 @@ Inputs are random pictures, for calibration too: the values do not matter, only 
 reference computes one sample of each network, because it is slow. Exit status and cache as in zoo_test.py.
 """
 
-import argparse
 import os
 import shutil
 import subprocess
@@ -16,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
-from fold8_command import DATA, ROOT, Checks, Fold8, enter_venv, skip  # noqa: E402
+from fold8_command import DATA, ROOT, Checks, Fold8, skip, zoo_command_line  # noqa: E402
 
 BATCH = 3
 THREADS = (1, 2, 3)
@@ -140,17 +139,10 @@ def test(name, network, fold8, checks, work, zoo):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("networks", nargs="*", metavar="NETWORK", default=list(NETWORKS))
-    parser.add_argument("--fold8", required=True)
-    parser.add_argument("--work", required=True, type=Path)
-    parser.add_argument("--venv", type=Path, help="default: WORK/venv")
-    a = parser.parse_args()
-    enter_venv(a.venv or a.work / "venv")
-    zoo = Path(os.environ.get("FOLD8_ZOO_DIR") or a.work / "zoo").resolve()
+    a = zoo_command_line(__doc__, "networks", nargs="*", metavar="NETWORK", default=list(NETWORKS))
     checks = Checks()
     for name in a.networks:
-        test(name, NETWORKS.get(name, Network()), Fold8(a.fold8), checks, (a.work / "zoo_same_bytes").resolve(), zoo)
+        test(name, NETWORKS.get(name, Network()), Fold8(a.fold8), checks, (a.work / "zoo_same_bytes").resolve(), a.zoo)
     checks.finish("same_bytes")
 
 

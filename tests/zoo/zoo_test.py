@@ -7,7 +7,6 @@ its fonts or the Python packages could not be had; with FOLD8_REQUIRE_ZOO=1 that
 Started with any Python 3, it continues in the environment that tools/setup_venv.sh makes.
 """
 
-import argparse
 import os
 import shutil
 import subprocess
@@ -16,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
-from fold8_command import ROOT, Checks, Fold8, enter_venv, skip  # noqa: E402
+from fold8_command import ROOT, Checks, Fold8, skip, zoo_command_line  # noqa: E402
 
 CALIBRATION_SEED = 1000
 CALIBRATION_SAMPLES = 32
@@ -182,19 +181,10 @@ def test(name, fold8, work, zoo):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("network", choices=NETWORKS)
-    parser.add_argument("--fold8", required=True)
-    parser.add_argument("--work", required=True, type=Path)
-    parser.add_argument("--venv", type=Path, help="default: WORK/venv")
-    a = parser.parse_args()
-    enter_venv(a.venv or a.work / "venv")
-
-    sys.path.insert(0, str(ROOT / "tools/zoo"))
-    zoo = Path(os.environ.get("FOLD8_ZOO_DIR") or a.work / "zoo").resolve()
+    a = zoo_command_line(__doc__, "network", choices=NETWORKS)
     work = (a.work / f"zoo_test_{a.network}").resolve()
     work.mkdir(parents=True, exist_ok=True)
-    test(a.network, Fold8(a.fold8), work, zoo).finish(a.network)
+    test(a.network, Fold8(a.fold8), work, a.zoo).finish(a.network)
 
 
 if __name__ == "__main__":

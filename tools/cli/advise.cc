@@ -4,9 +4,12 @@
 
 #include <algorithm>
 
+#include "fusion/batch_norms.h"
 #include "fusion/judged_outputs.h"
+#include "fusion/model_facts.h"
 #include "fusion/passes/float_pairs.h"
 #include "quant/cause_text.h"
+#include "quant/group_gain.h"
 #include "tools/onnx/onnx.h"
 
 namespace fold8::cli {
@@ -32,6 +35,12 @@ class Few : public quant::SampleSource {
 
 bool is_onnx(const std::string& path) {
   return path.size() > 5 && path.substr(path.size() - 5) == ".onnx";
+}
+
+// What a converted model knows of itself.
+void tell(const graph::Graph& other, quant::ConcludeOptions& options) {
+  options.file_scales = fusion::file_scales(other);
+  options.unfolded = fusion::unfolded_batch_norms(other, fusion::load_facts(other).declined);
 }
 
 bool has_error(const quant::Comparison& c) {
@@ -114,7 +123,8 @@ class Statistics {
         quant::short_number(guess.before));
     quant::Fix fix;
     fix.flag = guess.flag();
-    fix.why = "standardises the input inside the model: " + guess.name;
+    fix.why = "standardises the input inside the model: " + guess.name +
+              " (--stats have to be measured again with it)";
     found.fixes.push_back(std::move(fix));
     return found;
   }
@@ -132,7 +142,7 @@ class Statistics {
     fix.flag = "--reestimate-bn";
     fix.why =
         "measures means and variances on the calibration samples, if they are what the "
-        "network will see";
+        "network will see (they have to be samples: --calib, not --stats)";
     found.fixes.push_back(std::move(fix));
     return found;
   }
@@ -176,6 +186,34 @@ Result<bool> judge_logits(std::shared_ptr<const exec::Model>& reference,
   return true;
 }
 
+// Fixes that leave layers float and nothing else are measured, where they were estimated; then
+// ranked again.
+Status measure_fixes(std::shared_ptr<const exec::Model> reference,
+                     std::shared_ptr<const exec::Model> other, quant::SampleSource& samples,
+                     int threads, Progress& progress, std::vector<quant::Finding>& findings) {
+  std::vector<quant::Fix*> fixes;
+  std::vector<std::vector<std::string>> groups;
+  for (quant::Finding& f : findings)
+    for (quant::Fix& fix : f.fixes) {
+      if (fix.layers.empty() || fix.measured) continue;
+      fixes.push_back(&fix);
+      groups.push_back(fix.layers);
+    }
+  if (groups.empty()) return ok_status();
+  quant::GroupGainOptions o;
+  o.most_samples = kProbedSamples;
+  o.threads = threads;
+  o.progress = [&](std::size_t done, std::size_t total) { progress("fixes", done, total); };
+  FOLD8_TRY(const auto gains, quant::group_gains(reference, other, samples, groups, o));
+  for (std::size_t i = 0; i < gains.size(); ++i) {
+    if (!gains[i]) continue;
+    fixes[i]->gained_db = gains[i];
+    fixes[i]->measured = true;
+  }
+  for (quant::Finding& f : findings) quant::rank(f.fixes);
+  return ok_status();
+}
+
 // Facts, shares of the error and conclusions.
 Result<std::vector<quant::Finding>> find_causes(std::shared_ptr<const exec::Model> reference,
                                                 std::shared_ptr<const exec::Model> other,
@@ -201,7 +239,9 @@ Result<std::vector<quant::Finding>> find_causes(std::shared_ptr<const exec::Mode
     probe.progress = [&](std::size_t done, std::size_t total) { progress("probe", done, total); };
     FOLD8_TRY(sensitivity, quant::sensitivity(reference, other, samples, probe));
   }
-  return quant::conclude(judged, facts, sensitivity, options);
+  auto findings = quant::conclude(judged, facts, sensitivity, options);
+  FOLD8_CHECK_OK(measure_fixes(reference, other, samples, threads, progress, findings));
+  return findings;
 }
 
 }  // namespace
@@ -215,6 +255,7 @@ std::string data_flag(const DataArgs& data, const std::string& flag) {
   if (!data.std.empty()) text += fmt::format(" --std {}", fmt::join(data.std, ","));
   if (!data.size.empty()) text += " --size " + data.size;
   if (data.layout != "nchw") text += " --layout " + data.layout;
+  if (data.max_samples > 0) text += fmt::format(" --max-samples {}", data.max_samples);
   return text;
 }
 
@@ -233,8 +274,8 @@ Result<std::vector<quant::Finding>> advise(std::shared_ptr<const exec::Model> re
                                            const AdviseOptions& options, Progress& progress) {
   FOLD8_TRY(auto first, statistics(options.reference_path, samples, comparison, options.threads));
   quant::ConcludeOptions conclude_options;
-  conclude_options.calibration_flag = data_flag(options.data, "--calib");
-  conclude_options.file_scales = fusion::file_scales(other->graph());
+  conclude_options.calibration_flag = data_flag(options.data, "--recalib");
+  tell(other->graph(), conclude_options);
   FOLD8_TRY(auto findings,
             find_causes(reference, other, samples, comparison, std::move(sensitivity),
                         conclude_options, options.threads, progress));
@@ -264,7 +305,7 @@ Result<std::vector<std::string>> why_poor(const std::function<Result<graph::Grap
   compare_options.threads = options.threads;
   FOLD8_TRY(const auto comparison, quant::compare(a, b, few, compare_options));
   quant::ConcludeOptions conclude_options;
-  conclude_options.file_scales = fusion::file_scales(converted.graph);
+  tell(converted.graph, conclude_options);
   FOLD8_TRY(const auto findings,
             find_causes(a, b, few, comparison, {}, conclude_options, options.threads, progress));
   std::vector<std::string> lines;
@@ -273,7 +314,9 @@ Result<std::vector<std::string>> why_poor(const std::function<Result<graph::Grap
   for (const quant::Finding& f : findings) {
     if (lines.size() > kExplained) break;
     lines.push_back("cause: " + f.layer + ": " + f.cause.text +
-                    (f.fixes.empty() ? "" : "; try " + f.fixes[0].flag));
+                    (f.fixes.empty()           ? ""
+                     : f.fixes[0].flag.empty() ? "; " + f.fixes[0].why
+                                               : "; try " + f.fixes[0].flag));
   }
   return lines;
 }

@@ -5,19 +5,16 @@
 
 #include "fusion/statistics.h"
 #include "runtime/core/parallel.h"
-#include "tools/cli/common.h"
+#include "tools/cli/network_args.h"
 #include "tools/cli/statistics_file.h"
-#include "tools/data/preprocess.h"
-#include "tools/onnx/onnx.h"
 
 namespace fold8::cli {
 namespace {
 
 struct CalibrateArgs {
-  std::string model, output, json;
-  std::vector<std::string> preprocess;
-  bool to_rmsnorm = false;
+  std::string output, json;
   int threads = 0;
+  NetworkArgs network;
   DataArgs data;
 };
 
@@ -29,30 +26,25 @@ void say_written(const quant::Statistics& s, const std::string& path) {
 
 Result<int> calibrate_model(const CalibrateArgs& args) {
   const auto begin = std::chrono::steady_clock::now();
-  FOLD8_CHECK_OK(check_paths({args.model}, {args.output, args.json}));
+  FOLD8_CHECK_OK(check_paths({args.network.model}, {args.output, args.json}));
   Progress progress("fold8 calibrate");
   fusion::ConvertOptions options;
   options.threads = args.threads > 0 ? args.threads : usable_cpus();
-  options.layer_norm_to_rms_norm = args.to_rmsnorm;
+  options.layer_norm_to_rms_norm = args.network.to_rmsnorm;
   options.progress = [&progress](const std::string& stage, std::size_t done, std::size_t total) {
     progress(stage, done, total);
   };
   progress("import", 0, 0);
-  FOLD8_TRY(auto imported, onnx_io::import_file(args.model));
-  for (const auto& note : imported.notes) say_note(note.node, note.message);
-  for (const std::string& spec : args.preprocess) {
-    FOLD8_TRY(const auto p, data::parse_preprocess(spec));
-    FOLD8_CHECK_OK(data::add_preprocess(imported.graph, p));
-  }
-  FOLD8_TRY(const OpenedData samples, open_data(args.data, imported.graph));
+  FOLD8_TRY(graph::Graph imported, import_network(args.network));
+  FOLD8_TRY(const OpenedData samples, open_data(args.data, imported));
   if (args.data.random()) say_warning("these are random numbers, no data of yours");
-  auto statistics = fusion::measure(std::move(imported.graph), *samples, options);
+  auto statistics = fusion::measure(std::move(imported), *samples, options);
   if (!statistics.ok()) return bad_data(std::move(statistics).error());
   FOLD8_CHECK_OK(write_statistics(*statistics, args.output));
   say_written(*statistics, args.output);
   if (!args.json.empty()) {
     Json j = statistics_json(*statistics, "fold8.calibrate/1");
-    j["model"] = args.model;
+    j["model"] = args.network.model;
     j["output"] = args.output;
     j["seconds"] = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     FOLD8_CHECK_OK(write_json(j, args.json));
@@ -88,16 +80,13 @@ Result<int> merge_statistics(const MergeArgs& args) {
 
 Command add_calibrate(CLI::App& app) {
   auto args = std::make_shared<CalibrateArgs>();
-  app.add_option("model", args->model, "An .onnx file")->required();
+  app.add_option("model", args->network.model, "An .onnx file")->required();
   app.add_option("-o,--output", args->output, "The file of statistics to write")->required();
   add_data_options(
       app, args->data, "--data",
       "Samples: folder or list of .npz, .npy, test_data_set folders, images, or 'random'", true);
-  app.add_option("--preprocess", args->preprocess, "As convert will be told");
-  app.add_flag("--layernorm-to-rmsnorm", args->to_rmsnorm, "As convert will be told");
-  app.add_option("--threads", args->threads, "Threads (0: all CPUs this process may use)")
-      ->capture_default_str()
-      ->check(CLI::Range(0, 1024));
+  add_network_options(app, args->network);
+  add_threads_option(app, args->threads);
   app.add_option("--json", args->json, "Write the ranges as JSON (- for standard output)");
   return [args] { return calibrate_model(*args); };
 }

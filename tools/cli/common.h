@@ -67,12 +67,17 @@ struct DataArgs {
   std::vector<float> mean, std;  // images
   std::string size, layout = "nchw";
   std::size_t random_samples = 8;
-  std::size_t max_samples = 0;  // 0: all
-  bool given() const { return !data.empty(); }
-  bool random() const { return data.size() == 1 && data[0] == "random"; }
+  std::size_t max_samples = 0;     // 0: all
+  std::vector<std::string> again;  // in place of `data`
+  const std::vector<std::string>& paths() const { return again.empty() ? data : again; }
+  bool given() const { return !paths().empty(); }
+  bool random() const { return paths().size() == 1 && paths()[0] == "random"; }
 };
 void add_data_options(CLI::App& app, DataArgs& args, const std::string& flag,
                       const std::string& help, bool required);
+void add_threads_option(CLI::App& app, int& threads);
+// For fixes of a report: forgets the data options in front of it (--stacked, --mean, ...).
+void add_recalib_option(CLI::App& app, DataArgs& args);
 
 // The samples with at most max_samples of them.
 struct OpenedData {

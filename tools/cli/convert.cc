@@ -10,26 +10,25 @@
 #include "tools/cli/advise.h"
 #include "tools/cli/common.h"
 #include "tools/cli/facts_json.h"
+#include "tools/cli/network_args.h"
 #include "tools/cli/prefer.h"
 #include "tools/cli/reestimated.h"
 #include "tools/cli/search.h"
 #include "tools/cli/smoothing.h"
 #include "tools/cli/statistics_file.h"
 #include "tools/cli/weight_scales.h"
-#include "tools/data/preprocess.h"
-#include "tools/onnx/onnx.h"
 
 namespace fold8::cli {
 namespace {
 
 struct Args {
-  std::string model, output, json, stats, method = "auto", activations = "auto", streams = "auto",
-                                          attention = "auto", weights = "channel", smooth = "auto";
-  std::vector<std::string> keep_float, preprocess;
+  std::string output, json, stats, method = "auto", activations = "auto", streams = "auto",
+                                   attention = "auto", weights = "channel", smooth = "auto";
+  std::vector<std::string> keep_float;
   double percentile = quant::kPercentile;
-  bool float_only = false, no_search = false, no_equalize = false, to_rmsnorm = false,
-       reestimate_bn = false;
+  bool float_only = false, no_search = false, no_equalize = false, reestimate_bn = false;
   int threads = 0;
+  NetworkArgs network;
   DataArgs data;
   PreferArgs prefer;
   SearchArgs search;
@@ -40,7 +39,7 @@ Result<fusion::ConvertOptions> options_of(const Args& args, Progress& progress) 
   o.float_only = args.float_only;
   o.search = !args.no_search;
   o.equalize = !args.no_equalize;
-  o.layer_norm_to_rms_norm = args.to_rmsnorm;
+  o.layer_norm_to_rms_norm = args.network.to_rmsnorm;
   o.reestimate_bn = args.reestimate_bn;
   FOLD8_TRY(o.smooth, smoothing_of(args.smooth));
   if (o.smooth.off) o.equalize = false;
@@ -125,7 +124,7 @@ void print_summary(const Args& args, const fusion::Converted& c, std::size_t byt
   if (!s.declined.empty())
     say(fmt::format("  {} rewrites declined: `fold8 inspect --why {}` says why", s.declined.size(),
                     args.output));
-  if (args.to_rmsnorm)
+  if (args.network.to_rmsnorm)
     for (const auto& d : s.declined)
       if (d.pass == "layer_norm_to_rms_norm")
         say(fmt::format("  LayerNorm '{}' stays: {}", d.node, d.why));
@@ -135,7 +134,7 @@ void print_summary(const Args& args, const fusion::Converted& c, std::size_t byt
 Json summary_json(const Args& args, const fusion::ConvertSummary& s, std::size_t bytes,
                   double seconds) {
   Json j{{"schema", "fold8.convert/1"},
-         {"model", args.model},
+         {"model", args.network.model},
          {"output", args.output},
          {"bytes", bytes},
          {"seconds", seconds},
@@ -165,16 +164,6 @@ void say_without_samples() {
       "attention may be INT8 (they are); add --calib DATA for these, or run `fold8 report`");
 }
 
-// The network as convert took it: read again, so that nothing of it is held meanwhile.
-Result<graph::Graph> imported_again(const Args& args) {
-  FOLD8_TRY(auto imported, onnx_io::import_file(args.model));
-  for (const std::string& spec : args.preprocess) {
-    FOLD8_TRY(const auto p, data::parse_preprocess(spec));
-    FOLD8_CHECK_OK(data::add_preprocess(imported.graph, p));
-  }
-  return std::move(imported.graph);
-}
-
 // Only what helps: the file is written, and no failure here takes it back. Who asked for one pass
 // is told where to look, since looking costs more than the conversion.
 void say_causes(const Args& args, const fusion::Converted& converted, quant::SampleSource& samples,
@@ -182,23 +171,26 @@ void say_causes(const Args& args, const fusion::Converted& converted, quant::Sam
   if (!is_poor(converted.summary, options)) return;
   if (args.no_search) {
     const std::string data = data_flag(args.data, "--data");
-    if (args.preprocess.empty() && !data.empty())
-      say(fmt::format("  causes: fold8 report {} {} {}", quant::shell_word(args.model),
+    if (args.network.preprocess.empty() && !data.empty())
+      say(fmt::format("  causes: fold8 report {} {} {}", quant::shell_word(args.network.model),
                       quant::shell_word(args.output), data));
     else
       say("  causes: `fold8 report` against the model that --float makes says them");
     return;
   }
-  const auto causes =
-      why_poor([&] { return imported_again(args); }, converted, samples, options, progress);
+  // The network is read again, so that nothing of it is held meanwhile.
+  const auto causes = why_poor([&] { return import_network(args.network, false); }, converted,
+                               samples, options, progress);
   if (!causes.ok()) return;
   for (const std::string& line : *causes) say("  " + line);
 }
 
-Result<int> convert_model(const Args& args) {
+Result<int> convert_model(Args args) {
   const auto begin = std::chrono::steady_clock::now();
-  FOLD8_CHECK_OK(check_paths({args.model, args.prefer.cost_table, args.stats, args.search.labels},
-                             {args.output, args.json, args.search.log}));
+  FOLD8_CHECK_OK(
+      check_paths({args.network.model, args.prefer.cost_table, args.stats, args.search.labels},
+                  {args.output, args.json, args.search.log}));
+  if (!args.data.again.empty()) args.stats.clear();
   Progress progress("fold8 convert");
   FOLD8_TRY(fusion::ConvertOptions options, options_of(args, progress));
   FOLD8_TRY(const auto cost_table, open_cost_table(args.prefer));
@@ -216,22 +208,17 @@ Result<int> convert_model(const Args& args) {
   FOLD8_TRY(const auto search_log, SearchLog::open(args.search.log));
   options.memory = search_log.get();
   progress("import", 0, 0);
-  FOLD8_TRY(auto imported, onnx_io::import_file(args.model));
-  for (const auto& note : imported.notes) say_note(note.node, note.message);
-  for (const std::string& spec : args.preprocess) {
-    FOLD8_TRY(const auto p, data::parse_preprocess(spec));
-    FOLD8_CHECK_OK(data::add_preprocess(imported.graph, p));
-  }
+  FOLD8_TRY(graph::Graph imported, import_network(args.network));
   OpenedData samples;
   if (args.float_only && args.data.given() && !args.reestimate_bn) {
     say_warning("--float rounds nothing: the data of --calib is not read");
   } else if (args.data.given()) {
-    FOLD8_TRY(samples, open_data(args.data, imported.graph));
+    FOLD8_TRY(samples, open_data(args.data, imported));
     if (args.data.random())
       say_warning(
           "calibrating on random numbers: the result says nothing about accuracy on real data");
   }
-  auto result = fusion::convert(std::move(imported.graph), samples.source.get(), options);
+  auto result = fusion::convert(std::move(imported), samples.source.get(), options);
   if (!result.ok())  // the options were checked above: with samples, what is wrong are they
     return samples.source ? bad_data(std::move(result).error()) : std::move(result).error();
   const fusion::Converted& converted = *result;
@@ -255,12 +242,13 @@ Result<int> convert_model(const Args& args) {
 
 Command add_convert(CLI::App& app) {
   auto args = std::make_shared<Args>();
-  app.add_option("model", args->model, "An .onnx file, float or with Q/DQ")->required();
+  app.add_option("model", args->network.model, "An .onnx file, float or with Q/DQ")->required();
   app.add_option("-o,--output", args->output, "The .f8 file to write")->required();
   add_data_options(
       app, args->data, "--calib",
       "Calibration data: folder or list of .npz, .npy, test_data_set folders, images, or 'random'",
       false);
+  add_recalib_option(app, args->data);
   app.add_option(
       "--stats", args->stats,
       "Ranges from `fold8 calibrate` or `fold8 merge`; with --calib as well, its samples "
@@ -291,24 +279,18 @@ Command add_convert(CLI::App& app) {
                  "Layers and tables (glob over node, output and table names) that stay float");
   add_prefer_options(app, args->prefer);
   add_search_options(app, args->search);
-  app.add_option("--preprocess", args->preprocess,
-                 "NAME:mean=..,std=..,layout=nhwc,dtype=u8 becomes part of the model");
+  add_network_options(app, args->network);
   app.add_option("--smooth", args->smooth,
                  "SmoothQuant: auto (where the samples say that it gains), off (no equalization "
                  "either), or its alpha in [0, 1] for every layer")
       ->capture_default_str();
-  app.add_flag("--layernorm-to-rmsnorm", args->to_rmsnorm,
-               "LayerNorms of a pre-norm network as RMSNorms, which is exact once the residual "
-               "stream is centred; refused, with the reason, in others");
   app.add_flag("--reestimate-bn", args->reestimate_bn,
                "Measure the mean and variance of every BatchNorm again on the samples, before "
                "folding: for data unlike that of the training");
   app.add_flag("--no-equalize", args->no_equalize,
                "Do not try to move factors between neighbouring layers whose channels differ much");
   app.add_flag("--no-search", args->no_search, "Do not try remedies where INT8 is poor");
-  app.add_option("--threads", args->threads, "Threads (0: all CPUs this process may use)")
-      ->capture_default_str()
-      ->check(CLI::Range(0, 1024));
+  add_threads_option(app, args->threads);
   app.add_option("--json", args->json, "Write the summary as JSON (- for standard output)");
   // A fix that `fold8 report` names can be pasted behind the options it replaces.
   for (const char* name : {"--method", "--percentile", "--activations", "--streams", "--attention",

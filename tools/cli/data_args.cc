@@ -54,24 +54,54 @@ void add_data_options(CLI::App& app, DataArgs& o, const std::string& flag, const
                       bool required) {
   auto* data = app.add_option(flag, o.data, help);
   if (required) data->required();
-  app.add_flag("--stacked", o.stacked, "Axis 0 of each array counts the samples");
-  app.add_option("--mean", o.mean, "Images: mean per channel, in the units of the pixels (0..255)")
-      ->delimiter(',');
-  app.add_option("--std", o.std,
-                 "Images: standard deviation per channel, in the units of the pixels")
-      ->delimiter(',');
-  app.add_option("--size", o.size, "Images: 224 or HEIGHTxWIDTH (default: as the model's input)");
-  app.add_option("--layout", o.layout, "Images: nchw or nhwc")->capture_default_str();
-  app.add_option("--random-samples", o.random_samples, "How many samples 'random' makes")
-      ->check(CLI::Range(1, 1000000))
-      ->capture_default_str();
-  app.add_option("--max-samples", o.max_samples, "Use at most so many samples (0: all)")
-      ->capture_default_str();
+  std::vector<CLI::Option*> options;
+  options.push_back(
+      app.add_flag("--stacked", o.stacked, "Axis 0 of each array counts the samples"));
+  options.push_back(app.add_option("--mean", o.mean,
+                                   "Images: mean per channel, in the units of the pixels (0..255)")
+                        ->delimiter(','));
+  options.push_back(app.add_option("--std", o.std,
+                                   "Images: standard deviation per channel, in the units of the "
+                                   "pixels")
+                        ->delimiter(','));
+  options.push_back(app.add_option("--size", o.size,
+                                   "Images: 224 or HEIGHTxWIDTH (default: as the model's input)"));
+  options.push_back(
+      app.add_option("--layout", o.layout, "Images: nchw or nhwc")->capture_default_str());
+  options.push_back(
+      app.add_option("--random-samples", o.random_samples, "How many samples 'random' makes")
+          ->check(CLI::Range(1, 1000000))
+          ->capture_default_str());
+  options.push_back(
+      app.add_option("--max-samples", o.max_samples, "Use at most so many samples (0: all)")
+          ->capture_default_str());
+  // At once, in the order of the command line: --recalib forgets those before it.
+  for (CLI::Option* option : options) option->trigger_on_parse();
+}
+
+void add_recalib_option(CLI::App& app, DataArgs& o) {
+  app.add_option_function<std::vector<std::string>>(
+         "--recalib",
+         [&o](const std::vector<std::string>& paths) {
+           DataArgs fresh;
+           fresh.data = std::move(o.data);
+           fresh.again = paths;
+           o = std::move(fresh);
+         },
+         "Calibration data in place of that of --calib and --stats, read as the options behind it "
+         "say: for fixes that `fold8 report` names")
+      ->trigger_on_parse();
+}
+
+void add_threads_option(CLI::App& app, int& threads) {
+  app.add_option("--threads", threads, "Threads (0: all CPUs this process may use)")
+      ->capture_default_str()
+      ->check(CLI::Range(0, 1024));
 }
 
 Result<OpenedData> open_data(const DataArgs& args, const graph::Graph& g) {
   data::DataOptions o;
-  o.paths = args.data;
+  o.paths = args.paths();
   o.stacked = args.stacked;
   o.random_samples = args.random_samples;
   o.picture.mean = args.mean;

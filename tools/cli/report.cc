@@ -199,9 +199,7 @@ Command add_report(CLI::App& app) {
          "Per layer, what it costs at the outputs: alone (only this layer INT8) and gain (SQNR "
          "won if only this layer were float)")
       ->excludes(outputs_only);
-  app.add_option("--threads", args->threads, "Threads (0: all CPUs this process may use)")
-      ->capture_default_str()
-      ->check(CLI::Range(0, 1024));
+  add_threads_option(app, args->threads);
   app.add_option("--html", args->html, "Write the report as one self-contained page");
   app.add_flag("--no-time", args->no_time,
                "Do not time layers for the page: the same page whenever it is written");

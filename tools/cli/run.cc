@@ -259,9 +259,7 @@ Command add_run(CLI::App& app) {
                  "INPUT=N, INPUT as in --state: how long that state may grow before memory is "
                  "planned anew");
   app.add_flag("--profile", args->profile, "Time per operator");
-  app.add_option("--threads", args->threads, "Threads (0: all CPUs this process may use)")
-      ->capture_default_str()
-      ->check(CLI::Range(0, 1024));
+  add_threads_option(app, args->threads);
   app.add_option("--engine", args->engine, "fold8 or onednn")->capture_default_str();
   return [args] { return run_model(*args); };
 }

@@ -28,7 +28,7 @@ Json fixes_json(const std::vector<quant::Fix>& fixes) {
   Json list = Json::array();
   for (const quant::Fix& f : fixes)
     list.push_back({{"flag", f.flag},
-                    {"text", f.why},
+                    {"text", quant::text(f)},
                     {"gained_db", number_or_null(f.gained_db)},
                     {"measured", f.measured},
                     {"float_mac_share", f.float_share}});
@@ -54,7 +54,9 @@ std::string what_to_do(const Report& r) {
     if (f.share) out += fmt::format(" (alone {:.0f} % of the error)", *f.share * 100);
     out += "\n" + paragraph(f.cause.text, 10, "   cause: ");
     for (const quant::Fix& fix : f.fixes)  // a flag is never broken: it is there to be pasted
-      out += fmt::format("   try:   {}\n", fix.flag) + paragraph(fix.why, 10, "          ");
+      out += fix.flag.empty() ? paragraph(quant::text(fix), 10, "   model: ")
+                              : fmt::format("   try:   {}\n", fix.flag) +
+                                    paragraph(quant::text(fix), 10, "          ");
   }
   if (r.findings.size() > kShown)
     out += fmt::format("{} more in the JSON report\n", r.findings.size() - kShown);

@@ -211,33 +211,32 @@
 
   // ---- advice
 
-  const won = f => missing(f.gained_db) ? null : el('span', { class: 'soft' }, ` ${f.gained_db > 0 ? '+' : ''}${fixed(f.gained_db, 1)} dB ${f.measured ? 'measured' : 'expected'}` +
-    (f.float_mac_share > 0 ? `, ${percent(f.float_mac_share)} of the multiply-adds left float` : ''));
   const fixes = list => list.length === 0 ? null : el('ul', {}, list.map(f =>
-    el('li', {}, f.flag ? el('code', { class: 'flag' }, f.flag) : null, f.flag ? ' ' : null, f.text, won(f))));
+    el('li', {}, f.flag ? el('code', { class: 'flag' }, f.flag) : el('b', {}, 'in the model:'), ' ', f.text)));
   // A finding, or a layer that has one.
   const advice = (f, ...title) => el('div', { class: 'advice card' }, el('span', { class: 'kind' }, f.cause_kind.replaceAll('_', ' ')),
     ...title, el('p', {}, f.cause), fixes(f.fixes));
 
   // ---- layers: rows and drawers
 
+  layers.forEach((l, i) => { l.index = i; });
   // [heading, value to sort by, text, left]; a column without any value is left out.
   const sqnr = e => !e ? null : e.exact ? Infinity : e.sqnr_db;
   const columns = [
     { head: 'Tensor', left: true, sort: l => l.name.toLowerCase() },
-    { head: '#', title: 'Place in execution order', sort: l => l.index, text: l => String(l.index + 1) },
-    { head: 'Operator', left: true, sort: l => l.op, text: l => l.op },
-    { head: 'Type', left: true, sort: l => l.int8 ? 0 : 1, text: l => l.int8 ? 'int8' : 'float' },
     { head: 'Own dB', title: 'SQNR of the layer alone, computed from the float model’s tensors', sort: l => sqnr(l.own), text: l => decibels(l.own) },
     { head: 'Accum. dB', title: 'SQNR of its tensor in the whole run', sort: l => sqnr(l.accumulated), text: l => decibels(l.accumulated) },
     { head: 'Alone dB', title: 'SQNR of the worst output if only this layer is INT8', sort: l => l.alone_exact ? Infinity : l.alone_db, text: l => l.alone_exact ? 'exact' : fixed(l.alone_db, 1) },
     { head: 'Gain dB', title: 'What the worst output wins if this layer is float', sort: l => l.gain_db, text: l => (l.gain_db > 0 ? '+' : '') + fixed(l.gain_db, 2) },
     { head: 'Cause', left: true, sort: l => l.cause_kind, text: l => l.cause_kind.replaceAll('_', ' ') },
+    { head: 'Operator', left: true, sort: l => l.op, text: l => l.op },
+    { head: 'Type', left: true, sort: l => l.int8 ? 0 : 1, text: l => l.int8 ? 'int8' : 'float' },
     { head: 'Clipped', title: 'Share of float values beyond the codes', sort: l => l.clipped, text: l => percent(l.clipped) },
     { head: 'Codes', title: 'Codes used, of 256', sort: l => l.codes_used, text: l => String(l.codes_used) },
+    { head: '#', title: 'Place in execution order', sort: l => l.index, text: l => String(l.index + 1) },
     { head: 'Float time', title: 'Of one run on the first sample', sort: l => l.time_us ? l.time_us.reference : null, text: l => millis(l.time_us.reference) },
     { head: 'INT8 time', title: 'Of one run on the first sample', sort: l => l.time_us ? l.time_us.other : null, text: l => millis(l.time_us.other) }
-  ].filter((c, i) => i === 0 || layers.some((l, index) => { l.index = index; const v = c.sort(l); return v !== null && v !== undefined; }));
+  ].filter((c, i) => i === 0 || layers.some(l => { const v = c.sort(l); return v !== null && v !== undefined; }));
   const rows = layers.map((layer, i) => ({ layer, plots: page.plots[i], row: null, drawer: null }));
   let order = { column: columns.findIndex(c => c.head === 'Own dB'), down: false };
 
@@ -399,18 +398,33 @@
 
   // ---- summary, outputs, weights, time, environment
 
+  // [text, color] where no threshold decides. Labels, and classes that stay, say more than decibels do.
+  function judged(worst, filled) {
+    const none = 'no thresholds were set';
+    if (report.data.random) return [`random data, ${none}`, 'soft'];
+    if (!worst) return [filled.length && filled.every(o => o.exact) ? `equal to the reference, ${none}` : none, 'soft'];
+    if (report.accuracy) {
+      const points = report.accuracy.difference * 100;
+      return [`${fixed(Math.abs(points), 1)} points of accuracy ${points < 0 ? 'lost' : 'won'}, ${none}`, points < -1 ? 'bad' : points < 0 ? 'soft' : 'good'];
+    }
+    const top1 = report.outputs.map(o => o.top1_agreement).filter(v => !missing(v)), keeps = top1.length > 0 && Math.min(...top1) >= 0.99;
+    const db = `worst output ${fixed(worst.sqnr_db, 1)} dB, ${none}`;
+    return worst.sqnr_db < 15 && !keeps ? [`poor: ${db}`, 'bad'] : worst.sqnr_db < 30 ? [`fair: ${db}`, 'soft'] : [`good: ${db}`, 'good'];
+  }
+
   function summary() {
     const title = `${fileName(report.other)} against ${fileName(report.reference)}`;
     document.title = `${title} – fold8 report`;
     $('title').append(fileName(report.other), el('span', {}, ' against '), fileName(report.reference));
     const checks = report.checks, missed = checks.filter(c => !c.passed).length;
     const verdict = $('verdict');
-    verdict.textContent = !checks.length ? 'no thresholds were set' : missed ? `missed: ${missed} of ${plural(checks.length, 'threshold')}` : `passed: ${plural(checks.length, 'threshold')}`;
-    verdict.classList.add(!checks.length ? 'soft' : missed ? 'bad' : 'good');
-    const tile = (what, value, unit, more) => $('summary').append(el('div', { class: 'tile card' },
-      el('p', { class: 'what' }, what), el('p', { class: 'value' }, value, unit ? el('small', {}, ` ${unit}`) : null), el('p', { class: 'more' }, more)));
     const filled = report.outputs.filter(o => o.elements > 0), defined = filled.filter(o => !missing(o.sqnr_db));
     const worst = defined.length ? defined.reduce((a, b) => b.sqnr_db < a.sqnr_db ? b : a) : null;
+    const [grade, color] = !checks.length ? judged(worst, filled) : ['', ''];
+    verdict.textContent = !checks.length ? grade : missed ? `missed: ${missed} of ${plural(checks.length, 'threshold')}` : `passed: ${plural(checks.length, 'threshold')}`;
+    verdict.classList.add(!checks.length ? color : missed ? 'bad' : 'good');
+    const tile = (what, value, unit, more) => $('summary').append(el('div', { class: 'tile card' },
+      el('p', { class: 'what' }, what), el('p', { class: 'value' }, value, unit ? el('small', {}, ` ${unit}`) : null), el('p', { class: 'more' }, more)));
     if (worst) tile(filled.length > 1 ? 'Worst output' : 'Output', fixed(worst.sqnr_db, 1), 'dB SQNR', `${shorten(worst.name, 40)}, cosine ${missing(worst.cosine) ? '–' : fixed(worst.cosine, 5)}`);
     else if (filled.length) tile('Outputs', filled.every(o => o.exact) ? 'exact' : '–', '', filled.every(o => o.exact) ? 'every element of every output is equal' : 'the reference is zero');
     const points = v => `${v > 0 ? '+' : ''}${fixed(v * 100, 2)}`;
@@ -448,7 +462,7 @@
     const list = report.what_to_do;
     if (!list.length) return;
     $('advice').hidden = false;
-    const title = f => [layerLink(f.layer, 60), missing(f.error_share) ? null : el('span', { class: 'soft' }, `, ${percent(Math.round(f.error_share * 100) / 100)} of the error`),
+    const title = f => [layerLink(f.layer, 60), missing(f.error_share) ? null : el('span', { class: 'soft' }, `, alone ${percent(Math.round(f.error_share * 100) / 100)} of the error`),
       f.also.length ? el('div', { class: 'soft' }, 'also ', f.also.slice(0, 6).flatMap((name, i) => [i ? ', ' : '', layerLink(name, 40)]), f.also.length > 6 ? ` and ${f.also.length - 6} more` : '') : null];
     $('advice').querySelector('.cards').append(...list.map(f => advice(f, ...title(f))));
   }
