@@ -12,7 +12,9 @@ namespace {
 
 constexpr std::size_t kBlock = 256;  // rows whose products are summed by one run
 
-constexpr std::size_t kPanel = 128;  // columns whose products are summed by one run
+// Columns whose products with each other are summed by one run: a panel with a part of those behind
+// it. Few extents, and so few sessions, whatever the widths.
+constexpr std::size_t kPanel = 128, kPart = 1024;
 
 // a [kBlock, m], b [kBlock, n] -> a^T b, in fold8's own kernels: the same bits everywhere, whatever
 // the extents.
@@ -40,11 +42,11 @@ class Product {
     return product;
   }
 
-  // Of columns [first, first + m) with [first, first + n) of x [kBlock, width].
-  Result<std::span<const float>> run(std::span<const float> x, std::size_t width,
-                                     std::size_t first) {
+  // Of columns [first, first + m) with [second, second + n) of x [kBlock, width].
+  Result<std::span<const float>> run(std::span<const float> x, std::size_t width, std::size_t first,
+                                     std::size_t second) {
     take(x, width, first, a_);
-    take(x, width, first, b_);
+    take(x, width, second, b_);
     FOLD8_CHECK_OK(session_->run({a_.view(), b_.view()}));
     return session_->outputs()[0].as<const float>();
   }
@@ -110,9 +112,14 @@ class Collector {
     return ok_status();
   }
 
-  Result<std::vector<Moments>> finish() {
+  // No more rows.
+  Status close() {
     if (filled_ > 0) FOLD8_CHECK_OK(flush());
     blocks_.clear();
+    return ok_status();
+  }
+
+  std::vector<Moments> take() {
     std::vector<Moments> moments;
     for (std::vector<float>& sums : sums_) {
       moments.push_back({layer_.width, rows_, whole(sums)});
@@ -139,11 +146,16 @@ class Collector {
     const std::size_t width = layer_.width;
     float* row = sums.data();
     for (std::size_t first = 0; first < width; first += kPanel) {
-      const std::size_t m = std::min(kPanel, width - first), n = width - first;
-      FOLD8_TRY(Product* const product, products_.of(m, n));
-      FOLD8_TRY(const std::span<const float> xx, product->run(x, width, first));
-      for (std::size_t i = 0; i < m; ++i, row += n)
-        for (std::size_t j = 0; j < n; ++j) row[j] += xx[i * n + j];
+      const std::size_t m = std::min(kPanel, width - first), stride = width - first;
+      for (std::size_t second = first; second < width; second += kPart) {
+        const std::size_t n = std::min(kPart, width - second);
+        FOLD8_TRY(Product* const product, products_.of(m, n));
+        FOLD8_TRY(const std::span<const float> xx, product->run(x, width, first, second));
+        float* to = row + (second - first);
+        for (std::size_t i = 0; i < m; ++i, to += stride)
+          for (std::size_t j = 0; j < n; ++j) to[j] += xx[i * n + j];
+      }
+      row += m * stride;
     }
     return ok_status();
   }
@@ -178,7 +190,7 @@ class Gatherer {
         options_(options),
         products_(options.threads) {}
 
-  Status gather(const std::vector<std::size_t>& some,
+  Status gather(const std::vector<std::size_t>& some, bool last,
                 const std::function<Status(std::size_t, std::vector<Moments>)>& take) {
     std::vector<std::unique_ptr<Collector>> collectors;
     std::map<std::string, std::vector<Collector*>> of_tensor;
@@ -187,8 +199,10 @@ class Gatherer {
       of_tensor[layers_[i].tensor].push_back(collectors.back().get());
     }
     FOLD8_CHECK_OK(run(of_tensor));
+    for (const auto& c : collectors) FOLD8_CHECK_OK(c->close());
+    if (last) model_.reset();  // as large as the weights
     for (std::size_t k = 0; k < some.size(); ++k) {
-      FOLD8_TRY(std::vector<Moments> moments, collectors[k]->finish());
+      std::vector<Moments> moments = collectors[k]->take();
       collectors[k].reset();
       if (moments[0].rows > 0) FOLD8_CHECK_OK(take(some[k], std::move(moments)));
     }
@@ -234,14 +248,14 @@ Status second_moments(std::shared_ptr<const exec::Model> model, SampleSource& sa
     const std::size_t own =
         layers[i].groups * (Collector::triangle_floats(width) + width * kBlock) * sizeof(float);
     if (!some.empty() && bytes + own > options.most_bytes) {
-      FOLD8_CHECK_OK(gatherer.gather(some, take));
+      FOLD8_CHECK_OK(gatherer.gather(some, false, take));
       some.clear();
       bytes = 0;
     }
     some.push_back(i);
     bytes += own;
   }
-  return some.empty() ? ok_status() : gatherer.gather(some, take);
+  return some.empty() ? ok_status() : gatherer.gather(some, true, take);
 }
 
 }  // namespace fold8::quant

@@ -1,5 +1,6 @@
 // fold8: one binary, one file per sub-command. Talks on stderr, leaves data on stdout.
 #include <fmt/format.h>
+#include <malloc.h>
 
 #include <cmath>
 #include <cstdlib>
@@ -103,6 +104,9 @@ int run(int argc, char** argv) {
 
 // What was printed must have arrived: a full disk behind standard output is no success.
 int main(int argc, char** argv) {
+  // Copies of weights come and go: what is freed goes back to the system at once, instead of
+  // staying in a heap that smaller pieces have been put behind.
+  (void)mallopt(M_MMAP_THRESHOLD, 4 << 20);
   const int status = fold8::cli::run(argc, argv);
   if (std::cout.flush() || status != 0) return status;
   fold8::cli::say("fold8: error: cannot write to standard output");
