@@ -16,6 +16,7 @@ namespace fold8::kernels::simd {
 // its other side; there true quotients decide. So they do for NaN and where g overflows: its lower
 // half is 0 then.
 inline constexpr int kGateClose = 12;
+inline constexpr std::size_t kMostGates = 4096;  // values, on the stack
 
 // What one step makes codes of; `gate` is G.
 template <class Arch>
@@ -117,7 +118,7 @@ class GateTable {
 
  private:
   std::size_t period_, move_, at_ = 0;
-  float fixed_[kMostRepeated + Step::kSize], gate_[kMostRepeated + Step::kSize];
+  float fixed_[kMostGates + Step::kSize], gate_[kMostGates + Step::kSize];
 };
 
 // One step as binary.h says it.
@@ -139,7 +140,7 @@ bool is_gate(const BinaryArgs& args, const Broadcast& plan, Broadcast& merged) {
   const auto moderate = [](float s) { return s > 0x1p-40f && s < 0x1p40f; };
   return args.a.u8 != nullptr && args.b.f32 != nullptr && args.y == nullptr &&
          args.activation == Activation::none && moderate(args.a.scale) && moderate(args.q_scale) &&
-         may_merge<Arch>(plan, merged);
+         may_merge<Arch>(plan, merged, kMostGates);
 }
 
 // n codes from element `at` of a sample on.

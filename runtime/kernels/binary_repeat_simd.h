@@ -36,11 +36,11 @@ class Repeated {
 // Whether b has one value for each of a's last axis and none of its own for the one before. If so,
 // `merged` has both as one axis along which b stands still.
 template <class Arch>
-inline bool may_merge(const Broadcast& plan, Broadcast& merged) {
+inline bool may_merge(const Broadcast& plan, Broadcast& merged, std::size_t most = kMostRepeated) {
   const int last = plan.rank - 1;
   if (last < 1) return false;
   const std::size_t period = plan.shape[last];
-  const bool fits = period <= kMostRepeated && plan.a_stride[last] == 1 &&
+  const bool fits = period <= most && plan.a_stride[last] == 1 &&
                     plan.a_stride[last - 1] == static_cast<std::ptrdiff_t>(period) &&
                     plan.b_stride[last] == 1 && plan.b_stride[last - 1] == 0;
   if (!fits) return false;

@@ -98,22 +98,10 @@ FOLD8_INLINE V16<Arch> combine(V16<Arch> p, V16<Arch> q, int n) {
   return p;
 }
 
-// Codes of a quantized map with an f32 operand (the gate of a squeeze-excitation block), to codes.
-// Everything by value: stores of bytes cannot touch it.
-template <class Arch, BinaryKind kind, class Second>
-FOLD8_INLINE void codes_with(const std::uint8_t* a, I16<Arch> zero, V16<Arch> scale,
-                             RoundQuotient<Arch> codes, std::uint8_t* q, std::size_t n,
-                             Second&& second) {
-  for_steps<Arch>(n, [&](std::size_t j, auto m) FOLD8_INLINE_LAMBDA {
-    const V16<Arch> p = Lanes<V16<Arch>>::to_float(load_u8<Arch>(a + j, m) - zero) * scale;
-    store_u8_saturated<Arch>(q + j, m,
-                             codes.unclamped(combine<kind, Arch>(p, second(j, m), count(m))));
-  });
-}
-
-// b: `period` values repeated along a.
+// b: `period` values repeated along a, with this sign.
 template <class Arch, BinaryKind kind>
-void binary_repeated(const BinaryArgs& args, const Broadcast& plan, std::size_t period) {
+void binary_repeated(const BinaryArgs& args, const Broadcast& plan, std::size_t period,
+                     float sign) {
   using V = V16<Arch>;
   const StoreF32U8<Arch> write(args.y, args.q, args.q_scale, args.q_zero_point);
   const I16<Arch> zero(args.a.zero_point);
@@ -124,7 +112,8 @@ void binary_repeated(const BinaryArgs& args, const Broadcast& plan, std::size_t 
         const BinaryOperand& b = args.b;
         Repeated<Arch> gate(period, [&](std::size_t i) {
           const auto k = b_at + static_cast<std::ptrdiff_t>(i);
-          return b.f32 != nullptr ? b.f32[k] : static_cast<float>(b.u8[k] - b.zero_point) * b.scale;
+          return sign * (b.f32 != nullptr ? b.f32[k]
+                                          : static_cast<float>(b.u8[k] - b.zero_point) * b.scale);
         });
         gate.start(at % period);
         const auto run = [&](auto&& a) FOLD8_INLINE_LAMBDA {
@@ -146,7 +135,7 @@ void binary_repeated(const BinaryArgs& args, const Broadcast& plan, std::size_t 
 // What networks do to maps with one value a channel: the others are not worth a body of their own.
 inline constexpr bool may_repeat(BinaryKind kind) {
   return kind == BinaryKind::add || kind == BinaryKind::sub || kind == BinaryKind::mul ||
-         kind == BinaryKind::div || kind == BinaryKind::prelu;
+         kind == BinaryKind::prelu;
 }
 
 template <class Arch>
@@ -167,17 +156,18 @@ inline void binary_run(const BinaryArgs& args, const Broadcast& plan) {
     if constexpr (kind == BinaryKind::mul)
       if (is_gate<Arch>(args, plan, merged))
         return binary_gate<Arch>(args, merged, plan.shape[plan.rank - 1]);
-    if (repeats<Arch>(plan, merged))
-      return binary_repeated<Arch, kind>(args, merged, plan.shape[plan.rank - 1]);
+    if (repeats<Arch>(plan, merged)) {  // a - b is a + -b
+      constexpr bool kSub = kind == BinaryKind::sub;
+      return binary_repeated < Arch,
+             kSub ? BinaryKind::add
+                  : kind > (args, merged, plan.shape[plan.rank - 1], kSub ? -1.0f : 1.0f);
+    }
   }
   const std::ptrdiff_t sa = plan.a_stride[plan.rank - 1], sb = plan.b_stride[plan.rank - 1];
-  constexpr bool kGate = kind == BinaryKind::mul;
   const bool plain = args.a.f32 != nullptr && args.b.f32 != nullptr &&
                      args.activation == Activation::none && args.q == nullptr && sa + sb <= 2 &&
                      sa >= 0 && sa <= 1 && sb >= 0;
   const StoreF32U8<Arch> write(args.y, args.q, args.q_scale, args.q_zero_point);
-  const I16<Arch> zero(args.a.zero_point);
-  const V16<Arch> scale(args.a.scale);
   for_rows<Arch>(
       plan, args.begin, args.end,
       [&](std::size_t at, std::size_t n, std::ptrdiff_t a_at, std::ptrdiff_t b_at) {
@@ -193,11 +183,6 @@ inline void binary_run(const BinaryArgs& args, const Broadcast& plan) {
           for_steps<Arch>(n, [&](std::size_t j, auto m) {
             store<Arch>(y + j, m, combine<kind, Arch>(load<Arch>(a + j, m), q, count(m)));
           });
-        } else if (kGate && args.a.u8 != nullptr && args.b.f32 != nullptr && sa == 1 && sb == 1 &&
-                   args.y == nullptr && args.activation == Activation::none) {
-          codes_with<Arch, kind>(args.a.u8 + a_at, zero, scale, write.codes, args.q + at, n,
-                                 [&](std::size_t j, auto m)
-                                     FOLD8_INLINE_LAMBDA { return load<Arch>(b + j, m); });
         } else {
           for_steps<Arch>(n, [&](std::size_t j, auto m) {
             const auto step = static_cast<std::ptrdiff_t>(j);

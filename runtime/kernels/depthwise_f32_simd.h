@@ -116,8 +116,8 @@ void depthwise_outputs(const DepthwiseTile& t) {
     if (t.live == 4) return depthwise_tile<Arch, 4, 0, S, true, Columns>(t);
     return depthwise_tile<Arch, 1, 0, S, true, Columns>(t);
   } else {
-    if (t.live == 8 && t.first >= 0 && t.first + 7 * S + KW <= t.width)
-      return depthwise_tile<Arch, 8, KW, S, true, Columns>(t);
+    if (KW < 7 && t.live == 8 && t.first >= 0 && t.first + 7 * S + KW <= t.width)
+      return depthwise_tile<Arch, 8, KW, S, (KW < 7), Columns>(t);
     if (t.live == 8) return depthwise_tile<Arch, 8, KW, S, false, Columns>(t);
     if (t.live == 7) return depthwise_tile<Arch, 7, KW, S, false, Columns>(t);
     return depthwise_tile<Arch, 4, KW, S, false, Columns>(t);
@@ -175,6 +175,8 @@ depthwise_pixels_fn<Arch>* depthwise_known(const ConvShape& s) {
   if (s.kernel[2] == 3 && s.stride[2] == 2) return &depthwise_pixels<Arch, 3, 2>;
   if (s.kernel[2] == 5 && s.stride[2] == 1) return &depthwise_pixels<Arch, 5, 1>;
   if (s.kernel[2] == 5 && s.stride[2] == 2) return &depthwise_pixels<Arch, 5, 2>;
+  if (Width256<Arch> && s.kernel[2] == 7 && s.stride[2] == 1)
+    return &depthwise_pixels < Arch, Width256<Arch> ? 7 : 0, 1 > ;
   return nullptr;
 }
 

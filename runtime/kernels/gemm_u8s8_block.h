@@ -142,7 +142,8 @@ void block_line(const BlockU8S8& b, const PreparedX& p, TileU8S8 t, const std::u
   const bool is_long = b.k > gemm_u8s8_int32_depth(b.w_zero_points != nullptr);
   std::size_t r = 0;
   if constexpr (requires { Engine::column(1, 1); }) {
-    if (panels == 1 && t.fast != nullptr && b.rows >= Engine::kColumnRows)
+    if (panels == 1 && t.fast != nullptr && t.fast->residual == nullptr &&
+        b.rows >= Engine::kColumnRows)
       if (const auto column = Engine::column(t.runs, t.k)) {
         t.x = x;
         column(t, b.rows);

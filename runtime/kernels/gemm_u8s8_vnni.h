@@ -115,6 +115,7 @@ inline constexpr std::size_t kColumnRows = 12;
 template <class Arch, int kRuns, int kGroups>
 [[gnu::noinline]] void column(const TileU8S8& tile, std::size_t rows) {
   constexpr int kRows = static_cast<int>(kColumnRows);
+  if (tile.fast->residual != nullptr) __builtin_unreachable();
   const std::size_t stride = tile.x_stride;
   const std::uint8_t* at = tile.x;
   std::size_t m = tile.m;

@@ -69,12 +69,13 @@ class DepthwiseF32Test : public TargetTest {
 TEST_P(DepthwiseF32Test, GivesTheBitsOfTheReference) {
   SeededRng rng;
   for (std::int64_t channels : {1, 7, 16, 33, 300})
-    for (std::int64_t kernel : {1, 2, 3, 5})
+    for (std::int64_t kernel : {1, 2, 3, 5, 7})
       for (std::int64_t stride : {1, 2, 3})
         for (std::int64_t dilation : {1, 2}) {
           SCOPED_TRACE(::testing::Message()
                        << channels << " k" << kernel << " s" << stride << " d" << dilation);
-          compare(rng, shape_of(channels, kernel, stride, dilation, kernel > 1 ? 2 : 0));
+          const std::int64_t pad = kernel == 7 ? 4 : kernel > 1 ? 2 : 0;
+          compare(rng, shape_of(channels, kernel, stride, dilation, pad));
         }
 }
 
