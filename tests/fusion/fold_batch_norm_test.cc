@@ -323,20 +323,24 @@ struct Unfolded {
   const char* change;
 };
 const Unfolded kUnfolded[] = {
-    {"AnotherReader", kRefusals[0].text, "'c' is also read by 'y2'", "let nothing but the BatchNorm read 'c'"},
+    {"AnotherReader", kRefusals[0].text, "'c' is also read by 'y2'",
+     "let nothing but the BatchNorm read 'c'"},
     {"BehindAnActivation",
-     "x: f32[1,4]\nc = linear(x, random:f32[4,4]) activation=clip a=0 b=inf\ny = " BN("c", "4") "\nreturn y",
+     "x: f32[1,4]\nc = linear(x, random:f32[4,4]) activation=clip a=0 b=inf\ny = " BN(
+         "c", "4") "\nreturn y",
      "an activation is already part", "in front of the activation"},
     {"AnotherAxis", "x: f32[2,5,4]\nh = linear(x, random:f32[3,4])\ny = " BN("h", "5") "\nreturn y",
      "axis 1 of the output", "follow its layer directly"},
     {"InFrontOfPadding",
-     "x: f32[1,2,4,4]\nr = relu(x)\nb = " BN("r", "2") "\ny = conv(b, random:f32[3,2,3,3]) kernel=[3,3] "
-     "strides=[1,1] pads=[1,1,1,1] dilations=[1,1]\nreturn y",
+     "x: f32[1,2,4,4]\nr = relu(x)\nb = " BN(
+         "r", "2") "\ny = conv(b, random:f32[3,2,3,3]) kernel=[3,3] "
+                   "strides=[1,1] pads=[1,1,1,1] dilations=[1,1]\nreturn y",
      "pads with zeros", "behind the layer that reads it"},
-    {"NoLayerAround", "x: f32[2,3,4,4]\nb = " BN("x", "3") "\ny = sigmoid(b)\nreturn y", "not computed by a linear layer",
-     "directly behind a convolution"},
+    {"NoLayerAround", "x: f32[2,3,4,4]\nb = " BN("x", "3") "\ny = sigmoid(b)\nreturn y",
+     "not computed by a linear layer", "directly behind a convolution"},
     {"Training",
-     "x: f32[4,3]\nh = linear(x, random:f32[3,3])\ny = batch_norm(h, random:f32[3], random:f32[3], random:f32[3], "
+     "x: f32[4,3]\nh = linear(x, random:f32[3,3])\ny = batch_norm(h, random:f32[3], random:f32[3], "
+     "random:f32[3], "
      "random_positive:f32[3]) training=true\nreturn y",
      "training", "evaluation mode"},
 };
