@@ -93,6 +93,8 @@ Result<std::vector<double>> Attempts::layer_noises(const Base& base,
 
 Status Attempts::try_float_layers(const Base& base, Attempt& best) {
   if (options_.most_float_share <= 0 || !best.score.worst_sqnr_db) return ok_status();
+  // Where only near ties change their class, a slower model would not be worth it.
+  if (*best.score.worst_sqnr_db >= options_.poor_sqnr_db) return ok_status();
   FOLD8_TRY(auto model, float_model(base));
   FOLD8_TRY(const auto choices, float_choices(base.graph, model, *samples_, chosen_));
   FOLD8_TRY(const auto noise, layer_noises(base, std::move(model), choices));
