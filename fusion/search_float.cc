@@ -54,6 +54,7 @@ std::size_t Search::predicted(const Candidate& from, std::size_t k, const Order&
 // From none (which misses the target) to all but one layer; of `order` the fewest that meet it, or
 // the last one tried if none does.
 Result<Search::Candidate> Search::shortest_prefix(Candidate none, const Order& order) {
+  const std::vector<double>& noise = origins_[none.origin].noise;
   std::size_t low = 0, high = order.size();  // low misses; high meets, or is one too many
   Candidate at_low = none;
   std::optional<Candidate> at_high;
@@ -70,7 +71,17 @@ Result<Search::Candidate> Search::shortest_prefix(Candidate none, const Order& o
       at_low = std::move(c);
     }
   }
-  return at_high ? *std::move(at_high) : std::move(at_low);
+  if (at_high) return *std::move(at_high);
+  // The ranking is by what a layer saves. Its last one may be a large layer: the quietest one in
+  // INT8 is the most that can be done for accuracy.
+  const auto quietest = std::min_element(order.begin(), order.end(),
+                                         [&](auto a, auto b) { return noise[a] < noise[b]; });
+  if (quietest == order.end() || *quietest == order.back()) return at_low;
+  Order last = order;
+  last.erase(last.begin() + (quietest - order.begin()));
+  last.push_back(*quietest);
+  FOLD8_TRY(Candidate c, with_prefix(none, last, last.size() - 1));
+  return c.severity < at_low.severity ? std::move(c) : std::move(at_low);
 }
 
 // Corrections of all layers in INT8 are not those of a few.

@@ -365,6 +365,7 @@ def searches(t):
              ('--float', [*common, '-o', out, '--target-cosine', 0.99, '--float'], ['--float']),
              ('--no-search', [*common, '-o', out, '--target-sqnr', 30, '--no-search'], ['--no-search']),
              ('weights only', [*common, '-o', out, '--target-sqnr', 30, '--activations', 'float'], ['--activations']),
+             ('--prefer speed', [*common, '-o', out, '--target-sqnr', 30, '--prefer', 'speed'], ['--prefer speed']),
              ('labels that decide nothing', [*common, '-o', out, '--target-sqnr', 30, '--labels', DATA / 'digits_eval_labels.npy'], ['--max-accuracy-drop']),
              ('a log of nothing', [*common, '-o', out, '--search-log', log], ['--target-sqnr']),
              ('a log that is something else', [*common, '-o', out, '--target-sqnr', 30, '--search-log', t.file('notes.txt', b'mine\n')], ['notes.txt']),

@@ -205,11 +205,14 @@ Result<int> convert_model(Args args) {
     FOLD8_TRY(statistics, read_statistics(args.stats));
     options.statistics = &*statistics;
   }
-  FOLD8_TRY(options.target, target_of(args.search, args.data.given(),
-                                      args.float_only               ? "--float"
-                                      : args.no_search              ? "--no-search"
-                                      : args.activations == "float" ? "--activations float"
-                                                                    : ""));
+  FOLD8_TRY(options.target,
+            target_of(args.search, args.data.given(),
+                      args.float_only                 ? "--float"
+                      : args.no_search                ? "--no-search"
+                      : args.activations == "float"   ? "--activations float"
+                      : args.prefer.prefer == "speed" ? "--prefer speed (it leaves layers "
+                                                        "float by another rule)"
+                                                      : ""));
   FOLD8_TRY(const auto search_log, SearchLog::open(args.search.log));
   options.memory = search_log.get();
   progress("import", 0, 0);

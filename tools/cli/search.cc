@@ -211,8 +211,8 @@ void print_search(const fusion::SearchSummary& s, const SearchArgs& args,
                     percent(t.float_share), t.float_layers, t.what));
   else
     say(fmt::format(
-        "MISSED: no INT8 model that was tried keeps {}; {} is the most accurate one, with {} of "
-        "the multiply-adds left float",
+        "MISSED: no INT8 model that was tried keeps {}; {} is the most accurate of them, with {} "
+        "of the multiply-adds left float",
         target_text(args, s), output, percent(t.float_share)));
 }
 
