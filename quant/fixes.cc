@@ -218,8 +218,8 @@ void rank(std::vector<Fix>& fixes) {
     if (a.flag.empty() != b.flag.empty()) return b.flag.empty();
     return value(a) > value(b);
   });
-  const auto useless = [](const Fix& f) { return f.measured && f.gained_db && *f.gained_db <= 0; };
-  if (!std::all_of(fixes.begin(), fixes.end(), useless)) std::erase_if(fixes, useless);
+  // Nobody wants to paste what was seen to win nothing.
+  std::erase_if(fixes, [](const Fix& f) { return f.measured && f.gained_db && *f.gained_db <= 0; });
 }
 
 std::vector<Fix> fixes_for(const Problem& problem, const Cause& cause, const Situation& situation) {

@@ -15,9 +15,11 @@
 namespace fold8::cli {
 namespace {
 
-constexpr std::size_t kProbedLayers = 32, kProbedSamples = 4;
-constexpr double kStale = 0.25;        // of the BatchNorms
-constexpr std::size_t kExplained = 3;  // causes that convert names
+constexpr std::size_t kProbedLayers = 32;
+constexpr std::size_t kLeastProbed = 4, kMostProbed = 32;  // samples
+constexpr std::size_t kProbedNumbers = 1 << 13;  // of outputs: fewer, and chance has its say
+constexpr double kStale = 0.25;                  // of the BatchNorms
+constexpr std::size_t kExplained = 3;            // causes that convert names
 
 // A few samples of another source, evenly chosen.
 class Few : public quant::SampleSource {
@@ -186,11 +188,20 @@ Result<bool> judge_logits(std::shared_ptr<const exec::Model>& reference,
   return true;
 }
 
+// What costs are measured on: a classifier's few numbers want more samples than a feature map.
+std::size_t probed_samples(const quant::Comparison& c) {
+  std::uint64_t numbers = 0;
+  for (const quant::OutputComparison& o : c.outputs) numbers += o.error.elements;
+  const std::size_t one = std::max<std::size_t>(numbers / std::max<std::size_t>(c.samples, 1), 1);
+  return std::clamp(kProbedNumbers / one, kLeastProbed, kMostProbed);
+}
+
 // Fixes that leave layers float and nothing else are measured, where they were estimated; then
 // ranked again.
 Status measure_fixes(std::shared_ptr<const exec::Model> reference,
                      std::shared_ptr<const exec::Model> other, quant::SampleSource& samples,
-                     int threads, Progress& progress, std::vector<quant::Finding>& findings) {
+                     std::size_t probed, int threads, Progress& progress,
+                     std::vector<quant::Finding>& findings) {
   std::vector<quant::Fix*> fixes;
   std::vector<std::vector<std::string>> groups;
   for (quant::Finding& f : findings)
@@ -201,7 +212,7 @@ Status measure_fixes(std::shared_ptr<const exec::Model> reference,
     }
   if (groups.empty()) return ok_status();
   quant::GroupGainOptions o;
-  o.most_samples = kProbedSamples;
+  o.most_samples = probed;
   o.threads = threads;
   o.progress = [&](std::size_t done, std::size_t total) { progress("fixes", done, total); };
   FOLD8_TRY(const auto gains, quant::group_gains(reference, other, samples, groups, o));
@@ -231,16 +242,17 @@ Result<std::vector<quant::Finding>> find_causes(std::shared_ptr<const exec::Mode
   quant::Comparison judged = comparison;
   FOLD8_TRY(const bool at_logits, judge_logits(reference, other, samples, threads, judged));
   if (at_logits) sensitivity.clear();  // it was measured behind the Softmax
+  const std::size_t probed = probed_samples(judged);
   if (sensitivity.empty() && has_error(judged)) {
     quant::SensitivityOptions probe;
     probe.only = suspects(comparison);
-    probe.most_samples = kProbedSamples;
+    probe.most_samples = probed;
     probe.threads = threads;
     probe.progress = [&](std::size_t done, std::size_t total) { progress("probe", done, total); };
     FOLD8_TRY(sensitivity, quant::sensitivity(reference, other, samples, probe));
   }
   auto findings = quant::conclude(judged, facts, sensitivity, options);
-  FOLD8_CHECK_OK(measure_fixes(reference, other, samples, threads, progress, findings));
+  FOLD8_CHECK_OK(measure_fixes(reference, other, samples, probed, threads, progress, findings));
   return findings;
 }
 
@@ -282,8 +294,10 @@ Result<std::vector<quant::Finding>> advise(std::shared_ptr<const exec::Model> re
   // What goes in comes first; whether statistics are stale is another question than what INT8
   // costs.
   if (first) {
+    // Among the first, which a terminal shows: it may be the root of the others.
     const bool input = first->cause.kind == quant::CauseKind::wrong_preprocessing;
-    findings.insert(input ? findings.begin() : findings.end(), std::move(*first));
+    const std::size_t place = input ? 0 : std::min<std::size_t>(findings.size(), 2);
+    findings.insert(findings.begin() + static_cast<std::ptrdiff_t>(place), std::move(*first));
   }
   return findings;
 }

@@ -123,6 +123,9 @@ void print_summary(const Args& args, const fusion::Converted& c, std::size_t byt
         o.top1 ? fmt::format(", top-1 agreement {:.1f} %", *o.top1 * 100) : "",
         s.scored_samples < s.samples ? fmt::format(", on {} samples", s.scored_samples) : ""));
   for (const std::string& line : reestimated_lines(s.reestimated)) say("  " + line);
+  if (!s.reestimated.empty() && !args.float_only)
+    say("  its reference in a report is another float network now: `convert --float "
+        "--reestimate-bn` with the same --calib");
   if (s.search) print_search(*s.search, args.search, args.output);
   if (const std::string line = smoothing_line(s.smoothed); !line.empty()) say("  " + line);
   if (const std::string line = rotation_line(s.rotated); !line.empty()) say("  " + line);
