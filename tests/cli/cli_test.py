@@ -93,9 +93,30 @@ def usage(t):
     t.refuses('bench --shape of nothing', ['bench', CNN, '--shape', 'image=axb'], USAGE, ['shape'])
     t.refuses('unknown target', ['run', CNN, '--input', DATA / 'digits_eval.npz'], USAGE, ['FOLD8_TARGET', 'sse9', 'avx2', 'reference'], target='sse9')
     t.refuses('neither data nor --float', t.convert(CNN), USAGE, ['--calib', '--float'])
+    values(t)
     prefer_speed(t)
     groups(t)
     t.refuses('unknown engine', ['run', CNN, '--input', t.npz('one.npz', **one_image()), '--engine', 'magic'], USAGE, ['engine'])
+
+
+def values(t):
+    """What no option can mean, whichever command it is given to."""
+    commands = {'convert': [CNN, '-o', t.work / 'x.f8', *QUICK], 'calibrate': [CNN, '-o', t.work / 'x.st', '--data', *QUICK[1:]],
+                'merge': [t.work / 'a.st', '-o', t.work / 'x.st'], 'fold': [CNN, '-o', t.work / 'x.onnx'], 'run': [CNN, '--input', DATA / 'digits_eval.npz'],
+                'report': [CNN, CNN, '--data', DATA / 'digits_eval.npz', '--stacked', '--max-samples', 1], 'bench': [CNN, '--seconds', 0], 'inspect': [CNN], 'check': [CNN]}
+    t.checks.expect(set(commands) == set(COMMANDS), 'values: every command')
+    for command, args in commands.items():
+        t.refuses(f'{command}: an unknown target', [command, *args], USAGE, ['FOLD8_TARGET', 'sse9'], target='sse9')
+        t.refuses(f'{command}: an empty name of a file', [command, '', *args[1:]], USAGE, ['empty'])
+        options = set(re.findall(r'(?<=\s)--[a-z][a-z-]+', t.fold8(command, '--help')))
+        for option in sorted(options & {'--output', '--json', '--html', '--junit', '--dot', '--calib', '--data', '--input', '--recalib', '--stats', '--labels', '--search-log',
+                                        '--cost-table', '--output-dir', '--dump', '--keep-float', '--preprocess', '--size', '--shape'}):
+            t.refuses(f"{command}: {option} ''", [command, *args, option, ''], USAGE, [option])
+        for option in sorted(options & {'--worst', '--max-samples', '--random-samples', '--threads', '--sessions'}):
+            t.refuses(f'{command}: {option} -1', [command, *args, option, -1], USAGE, [option])
+    named = t.model('dash.onnx', lambda m: setattr(m.graph.node[0], 'name', '-the_matmul'))
+    facts = t.fold8.facts(t.work / 'dash.json', 'convert', named, '-o', t.work / 'dash.f8', '--calib', 'random', '--keep-float=-the_matmul')
+    t.checks.expect([f['node'] for f in facts['float_layers']] == ['-the_matmul'], f'a name that begins with -: {facts["float_layers"]}')
 
 
 def prefer_speed(t):
@@ -341,6 +362,54 @@ def outputs(t, good):
             t.checks.expect(status == IO, f'{command[0]}: standard output is full: status {status}')
 
 
+def overwrites(t, good):
+    """No output goes over a file that the command reads: refused before anything is written."""
+    import numpy as np
+
+    def sample(name):
+        path = t.work / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        np.savez(path, **one_image())
+        return path
+
+    one, other = sample('data/s0.npz'), sample('data/s1.npz')
+    stack = t.npz('stack.npz', **one_image(4))
+    again = sample('again.npz')
+    labels = t.work / 'labels.npy'
+    np.save(labels, np.zeros(4, np.int64))
+    link = t.work / 'link.npz'
+    link.symlink_to(one)
+    model = t.file('model.f8', good.read_bytes())
+    report = ['report', CNN, good, '--data', stack, '--stacked', '--outputs-only']
+    cases = [('convert -o, a sample', ['convert', CNN, '-o', one, '--calib', one], one),
+             ('convert -o, inside a folder', ['convert', CNN, '-o', other, '--calib', one.parent], other),
+             ('convert -o, through a link', ['convert', CNN, '-o', link, '--calib', one.parent], one),
+             ('convert --json', ['convert', CNN, '-o', t.work / 'o.f8', '--calib', one, '--json', one], one),
+             ('convert -o, data of --recalib', ['convert', CNN, '-o', again, '--calib', one, '--recalib', again], again),
+             ('convert -o, data that --recalib replaces', ['convert', CNN, '-o', one, '--calib', one, '--recalib', again], one),
+             ('convert --search-log', ['convert', CNN, '-o', t.work / 'o.f8', '--calib', one, '--target-sqnr', 20, '--search-log', one], one),
+             ('convert -o, labels', ['convert', CNN, '-o', labels, '--calib', stack, '--stacked', '--max-accuracy-drop', 0.1, '--labels', labels], labels),
+             ('calibrate -o', ['calibrate', CNN, '-o', other, '--data', one.parent], other),
+             ('fold -o', ['fold', CNN, '-o', one, '--smooth', 0.5, '--calib', one], one),
+             ('bench --json', ['bench', good, '--input', one, '--seconds', 0, '--json', one], one)]
+    for option in ('--html', '--json', '--junit'):
+        cases += [(f'report {option}, data', [*report, option, stack], stack),
+                  (f'report {option}, labels', [*report, '--labels', labels, option, labels], labels)]
+    output = t.fold8.facts(t.work / 'facts.json', 'inspect', good)['outputs'][0]['name']
+    cases.append(('report --html, OUTPUT=labels', [*report, '--labels', f'{output}={labels}', '--html', labels], labels))
+    for what, command, path in cases:
+        t.refuses(f'overwritten: {what}', command, USAGE, ['would overwrite the input', path.name])
+    image = t.work / 'results' / f'{output.replace("/", "_")}.npy'
+    image.parent.mkdir()
+    np.save(image, one_image()['image'])
+    for what, data in (('a file', image), ('a folder', image.parent), ('NAME=FILE', f'image={image}')):
+        t.refuses(f'overwritten: run --output-dir over {what}', ['run', model, '--input', data, '--output-dir', image.parent], USAGE, ['would overwrite the input', image.name])
+    status, text = t.fold8.start('run', model, '--input', image, '--output-dir', t.work / 'elsewhere')
+    t.checks.expect(status == 0, f'overwritten: results go elsewhere: {status}: {text.strip()[-200:]}')
+    status, text = t.fold8.start('convert', CNN, '-o', t.work / 'data/new.f8', '--calib', one.parent)
+    t.checks.expect(status == 0, f'overwritten: a new file beside the data is none of it: {status}: {text.strip()[-200:]}')
+
+
 def searches(t):
     """convert --target-*: exit statuses, what is written, and a log that a second search goes on from."""
     import numpy as np
@@ -373,8 +442,69 @@ def searches(t):
     for what, command, words in wrong:
         t.refuses(f'search, {what}', command, USAGE, words)
     t.checks.expect((t.work / 'notes.txt').read_bytes() == b'mine\n', 'search: a file that is no log stays as it is')
+    label_files(t, common, out)
+    logs(t, common, out)
     t.refuses('search, labels of other samples', [*common, '-o', out, '--max-accuracy-drop', 0.01, '--labels', DATA / 'digits_eval_labels.npy'],
               BAD, ['labels'])
+
+
+def label_files(t, common, out):
+    """Labels of convert are refused as those of report are, and integers of any size taken."""
+    import numpy as np
+
+    right = np.load(DATA / 'digits_eval_labels.npy')[:24]
+    search = [*common, '-o', out, '--max-accuracy-drop', 1]
+    again = t.npz('labels_again.npz', image=np.load(DATA / 'digits_calib.npz')['image'][24:48])
+    report = ['report', CNN, CNN, '--data', t.work / 'search.npz', '--stacked', '--outputs-only']
+
+    def saved(name, values):
+        np.save(t.work / f'{name}.npy', values)
+        return t.work / f'{name}.npy'
+
+    below, above, last = right.astype(np.int64), right.astype(np.int64), right.astype(np.uint64)
+    below[0], above[23], last[0] = -1, 99, 2**63
+    for name, values, words in (('below', below, ['label 0 is -1', 'classes 0 to 9']), ('above', above, ['label 23 is 99', 'classes 0 to 9']),
+                                ('huge', last, ['9223372036854775808', 'no class']), ('none', right[:0], ['none.npy', 'none', 'class of each sample']),
+                                ('floats', right.astype(np.float32), ['floats.npy', 'integers', 'f32'])):
+        path = saved(name, values)
+        t.refuses(f'labels, {name}: convert', [*search, '--labels', path], BAD, words)
+        t.refuses(f'labels, {name}: report', [*report, '--labels', path], BAD, words)
+    t.refuses('labels of other samples than --recalib', [*search, '--labels', saved('int64', right.astype(np.int64)), '--recalib', again, '--stacked'], USAGE, ['--labels', '--recalib'])
+    for kind in ('int8', 'uint8', 'int16', 'uint16', 'int32', 'uint32', 'int64', 'uint64', 'bool'):
+        path = saved(kind, right.astype(kind))
+        for command in ([*search, '--labels', path], [*report, '--labels', path]):
+            status, text = t.fold8.start(*command)
+            t.checks.expect(status == 0, f'{command[0]}: labels of {kind}: status {status}: {text.strip()[-200:]}')
+
+
+def logs(t, common, out):
+    """A log that cannot be kept is refused before the search; one that fails later costs no model."""
+    command = [*common, '-o', out, '--target-sqnr', 40, '--search-log']
+    pipe = t.work / 'pipe'
+    os.mkfifo(pipe)
+    t.refuses('search, a log in a folder that is not there', [*command, t.work / 'none/x.log'], IO, ['--search-log', 'none/x.log'])
+    for what, path in (('a folder', t.work), ('a pipe', pipe), ('a device', '/dev/null')):
+        t.refuses(f'search, {what} as log', [*command, path], IO, ['--search-log', path, 'no regular file'])
+    t.refuses('search, standard output as log', [*command, '-'], USAGE, ['--search-log -'])
+    t.refuses('search, no model: no log is left', ['convert', t.work / 'none.onnx', '-o', out, '--calib', CNN, '--target-sqnr', 40, '--search-log', t.work / 'new.log'], IO, ['none.onnx'])
+    # A file that may not be written: whoever may write anything goes without this one.
+    locked = t.file('locked.log')
+    locked.chmod(0o444)
+    if not os.access(locked, os.W_OK):
+        t.refuses('search, a log that is read-only', [*command, locked], IO, ['--search-log', 'locked.log'])
+    t.refuses('a pipe as cost table', t.convert(CNN, *QUICK, '--prefer', 'speed', '--cost-table', pipe), IO, ['no regular file'])
+    t.refuses('inspect of a pipe', ['inspect', pipe], (IO, BAD), ['no regular file'])
+
+    def small_files():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    out.unlink()
+    full, limit = t.work / 'full.log', 200000
+    full.write_text('{"fold8":"another version"}\n' * (limit // 28))  # no room for what is scored
+    status, text = t.fold8.start(*command, full, preexec_fn=small_files)
+    t.checks.expect(status == 0 and out.exists() and re.search("warning: --search-log '.*full.log'", text) is not None,
+                    f'search: a log that is full: the model is written, with a warning: status {status}: {text.strip()[-300:]}')
 
 
 def causes(t):
@@ -439,7 +569,7 @@ def main():
     good = f8_files(fresh('f8_files'))
     for test in (usage, onnx_files, models, indices, states, searches, causes):
         test(fresh(test.__name__))
-    for test in (inputs, outputs, results):
+    for test in (inputs, outputs, overwrites, results):
         test(fresh(test.__name__), good)
     checks.finish('cli')
 

@@ -195,9 +195,10 @@ void say_causes(const Args& args, const fusion::Converted& converted, quant::Sam
 
 Result<int> convert_model(Args args) {
   const auto begin = std::chrono::steady_clock::now();
-  FOLD8_CHECK_OK(
-      check_paths({args.network.model, args.prefer.cost_table, args.stats, args.search.labels},
-                  {args.output, args.json, args.search.log}));
+  FOLD8_CHECK_OK(check_paths(
+      with_data({args.network.model, args.prefer.cost_table, args.stats, args.search.labels},
+                args.data),
+      {args.output, args.json, args.search.log}));
   if (!args.data.again.empty()) args.stats.clear();
   Progress progress("fold8 convert");
   FOLD8_TRY(fusion::ConvertOptions options, options_of(args, progress));
@@ -209,7 +210,7 @@ Result<int> convert_model(Args args) {
     options.statistics = &*statistics;
   }
   FOLD8_TRY(options.target,
-            target_of(args.search, args.data.given(),
+            target_of(args.search, args.data,
                       args.float_only                 ? "--float"
                       : args.no_search                ? "--no-search"
                       : args.activations == "float"   ? "--activations float"
@@ -233,7 +234,6 @@ Result<int> convert_model(Args args) {
   if (!result.ok())  // the options were checked above: with samples, what is wrong are they
     return samples.source ? bad_data(std::move(result).error()) : std::move(result).error();
   const fusion::Converted& converted = *result;
-  if (search_log) FOLD8_CHECK_OK(search_log->status());
   progress("write", 0, 0);
   FOLD8_CHECK_OK(format::write_file(converted.graph, args.output));
   std::error_code no_size;  // of a device
@@ -243,6 +243,8 @@ Result<int> convert_model(Args args) {
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (statistics && !samples.source && !args.float_only) say_without_samples();
   print_summary(args, converted, bytes, seconds);
+  if (search_log && !search_log->status().ok())
+    say_warning(search_log->status().error().message + "; the model is whole");
   if (samples.source) say_causes(args, converted, *samples.source, options, progress);
   if (!args.json.empty())
     FOLD8_CHECK_OK(write_json(summary_json(args, converted.summary, bytes, seconds), args.json));

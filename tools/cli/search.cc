@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 
 #include "tools/cli/labels.h"
@@ -106,7 +107,7 @@ void add_search_options(CLI::App& app, SearchArgs& args) {
                  "search that was interrupted goes on where it was");
 }
 
-Result<fusion::Target> target_of(const SearchArgs& args, bool has_data,
+Result<fusion::Target> target_of(const SearchArgs& args, const DataArgs& data,
                                  const std::string& contradicts) {
   fusion::Target target;
   if (!args.given()) {
@@ -125,12 +126,16 @@ Result<fusion::Target> target_of(const SearchArgs& args, bool has_data,
   if (!contradicts.empty())
     return invalid_argument(std::string(flag) +
                             " searches for an INT8 model: it does not go with " + contradicts);
-  if (!has_data)
+  if (!data.given())
     return invalid_argument(std::string(flag) +
                             " needs calibration data (--calib DATA): candidates are judged on it");
   if (!args.labels.empty() && !args.accuracy_drop)
     return invalid_argument(
         "--labels goes with --max-accuracy-drop: without it labels decide nothing");
+  if (!args.labels.empty() && !data.again.empty())
+    return invalid_argument(
+        "--labels are of the samples of --calib, and --recalib takes others: give those to --calib "
+        "and their classes to --labels, without --recalib");
   target.sqnr_db = args.sqnr_db;
   target.cosine = args.cosine;
   target.at_outputs = args.at == "outputs";
@@ -144,16 +149,37 @@ Result<fusion::Target> target_of(const SearchArgs& args, bool has_data,
 Result<std::unique_ptr<SearchLog>> SearchLog::open(const std::string& path) {
   std::unique_ptr<SearchLog> log;
   if (path.empty()) return log;
+  if (path == "-")
+    return invalid_argument(
+        "--search-log -: a log is read and added to, which needs a file; name one");
   log.reset(new SearchLog(path));
-  FOLD8_CHECK_OK(log->read());
+  std::error_code none;
+  const auto type = std::filesystem::status(path, none).type();  // opening a pipe would wait
+  log->made_ = type == std::filesystem::file_type::not_found;
+  if (!log->made_ && type != std::filesystem::file_type::regular)
+    return io_error("--search-log '" + path + "' is no regular file");
+  if (!log->made_) FOLD8_CHECK_OK(log->read());
+  log->out_.open(path, std::ios::app);
+  if (!log->out_) {
+    log->made_ = false;
+    return log->failed("cannot be written");
+  }
   return log;
+}
+
+SearchLog::~SearchLog() {
+  if (!made_) return;
+  std::error_code ignored;
+  std::filesystem::remove(path_, ignored);
+}
+
+Error SearchLog::failed(const char* what) const {
+  return io_error("--search-log '" + path_ + "' " + what + ": " + std::strerror(errno));
 }
 
 Status SearchLog::read() {
   std::ifstream in(path_);
-  if (!in)
-    return errno == ENOENT ? ok_status()
-                           : io_error("cannot read " + path_ + ": " + std::strerror(errno));
+  if (!in) return failed("cannot be read");
   std::string begin(kLineBegin.size(), '\0');
   in.read(begin.data(), static_cast<std::streamsize>(begin.size()));
   begin.resize(static_cast<std::size_t>(in.gcount()));
@@ -187,12 +213,12 @@ void SearchLog::add(const std::string& key, const std::string& what,
                     const std::vector<double>& values) {
   known_[key] = values;
   if (!status_.ok()) return;
-  std::ofstream out(path_, std::ios::app);
-  if (cut_off_) out << '\n';
-  cut_off_ = false;
-  out << Json{{"fold8", kVersion}, {"key", key}, {"what", what}, {"values", values}}.dump() << '\n';
-  out.flush();
-  if (!out) status_ = io_error("cannot write " + path_ + ": " + std::strerror(errno));
+  if (cut_off_) out_ << '\n';
+  cut_off_ = made_ = false;
+  out_ << Json{{"fold8", kVersion}, {"key", key}, {"what", what}, {"values", values}}.dump()
+       << '\n';
+  out_.flush();
+  if (!out_) status_ = failed("could not be written to its end");
 }
 
 void print_search(const fusion::SearchSummary& s, const SearchArgs& args,
