@@ -178,8 +178,9 @@ TEST(Search, OtherOptionsRememberNothing) {
     EXPECT_EQ(fresh->summary.search->met, from_log->summary.search->met) << what;
     const auto again = search(options, &memory);
     EXPECT_EQ(again->summary.search->scored, 0u) << what;
-    if (std::string_view(what) != "rotation")  // may equal "activations"
+    if (std::string_view(what) != "rotation") {  // may equal "activations"
       EXPECT_GT(from_log->summary.search->scored, 0u) << what;
+    }
   }
 }
 
