@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "quant/layers.h"
+#include "quant/numbers.h"
 #include "quant/plain_f32.h"
 #include "quant/single_layer.h"
 #include "runtime/exec/session.h"
@@ -219,19 +220,19 @@ class Comparer {
     for (std::size_t p = 0; p < pairs_.size(); ++p) {
       const TensorView &x = a_->outputs()[pairs_[p].first], &y = b_->outputs()[pairs_[p].second];
       const std::string& name = a.value(a.outputs[pairs_[p].first]).name;
-      const auto u = output_as_f32(x, a.type(a.outputs[pairs_[p].first])),
-                 v = output_as_f32(y, b.type(b.outputs[pairs_[p].second]));
-      if (!u || !v) continue;
+      const Numbers u = numbers_of(x, a.type(a.outputs[pairs_[p].first])),
+                    v = numbers_of(y, b.type(b.outputs[pairs_[p].second]));
       if (!(x.shape == y.shape))
         return at_sample(
             invalid_model("shapes differ: " + to_string(x.shape) + " and " + to_string(y.shape)),
             name);
-      if (const Status s = meters_[p].add(*u, *v); !s.ok()) return at_sample(s.error(), name);
+      if (const Status s = meters_[p].add(u, v); !s.ok()) return at_sample(s.error(), name);
       if (options_.on_output)
-        if (const Status s = options_.on_output({name, x.dtype, x.shape, *u, *v}); !s.ok())
+        if (const Status s = options_.on_output({name, x.dtype, x.shape, u.values, v.values});
+            !s.ok())
           return at_sample(s.error(), name);
-      if (x.dtype == DType::f32 && x.shape.rank() == 2)
-        classes_[p].add(*u, *v, static_cast<std::size_t>(x.shape.extent(1)));
+      if (is_floating(x.dtype) && x.shape.rank() == 2)
+        classes_[p].add(u.values, v.values, static_cast<std::size_t>(x.shape.extent(1)));
     }
     return ok_status();
   }

@@ -206,6 +206,17 @@ class Prober {
     return s;
   }
 
+  // Of outputs that nobody measured nothing is known.
+  static bool exact(const Meters& meters) {
+    bool measured = false;
+    for (const ErrorMeter& m : meters) {
+      const ErrorSummary s = m.summary();
+      if (s.elements > 0 && !s.exact) return false;
+      measured = measured || s.elements > 0;
+    }
+    return measured;
+  }
+
   std::vector<LayerSensitivity> summary() {
     std::vector<LayerSensitivity> results;
     const std::optional<double> base = worst_sqnr_db(base_);
@@ -213,9 +224,7 @@ class Prober {
       LayerSensitivity& r = layer.result;
       if (layer.int8) {
         r.alone_db = worst_sqnr_db(layer.alone);
-        r.alone_exact = std::all_of(layer.alone.begin(), layer.alone.end(), [](const auto& m) {
-          return m.summary().exact || m.summary().elements == 0;
-        });
+        r.alone_exact = exact(layer.alone);
         for (const ErrorMeter& m : layer.alone) r.alone_outputs_db.push_back(m.summary().sqnr_db);
       }
       if (layer.real) {
