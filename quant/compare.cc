@@ -68,7 +68,8 @@ class Comparer {
     if (options_.layers) watch();
     for (sample_ = 0; sample_ < samples.count(); ++sample_) {
       FOLD8_TRY(const std::vector<Tensor> inputs, samples.sample(sample_));
-      FOLD8_CHECK_OK(one_sample(inputs));
+      if (const Status s = one_sample(inputs); !s.ok())
+        return with_cause(s.error(), samples, inputs);
       if (options_.progress) options_.progress(sample_ + 1, samples.count());
     }
     return summary(samples.count());
@@ -77,6 +78,25 @@ class Comparer {
  private:
   Error at_sample(const Error& e, const std::string& tensor) const {
     return in_context("tensor '" + tensor + "', sample " + std::to_string(sample_), e);
+  }
+
+  // A comparison that NaN in the data spoiled says which file brought it.
+  Error with_cause(const Error& e, const SampleSource& samples,
+                   const std::vector<Tensor>& inputs) const {
+    const Graph& g = reference_->graph();
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (!is_floating(inputs[i].dtype())) continue;
+      const Numbers numbers = numbers_of(inputs[i].view(), {});
+      const auto nan = std::find_if(numbers.values.begin(), numbers.values.end(),
+                                    [](double v) { return std::isnan(v); });
+      if (nan == numbers.values.end()) continue;
+      return in_context("sample " + sample_name(samples, sample_) + ": input '" +
+                            g.value(g.inputs[i]).name + "' is NaN at element " +
+                            std::to_string(nan - numbers.values.begin()) +
+                            ": repair that sample or leave it out",
+                        e);
+    }
+    return e;
   }
 
   Status find_layers(std::size_t samples) {
