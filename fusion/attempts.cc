@@ -69,6 +69,13 @@ Result<Attempt> Attempts::best(Graph fused) {
     FOLD8_CHECK_OK(weigh_attention(base, best));
   if (options_.search && is_poor(best)) optional("a remedy", try_remedies(base, best));
   summary_.scored_samples = scored_.size();
+  const auto& outputs = best.score.outputs;
+  if (samples_ != nullptr && std::all_of(outputs.begin(), outputs.end(), [](const OutputError& o) {
+        return o.error.elements == 0;
+      }))
+    summary_.warnings.push_back(
+        "the INT8 model was compared with nothing: no output has an element on these samples; "
+        "give samples that are not empty");
   summary_.smoothed = base.smoothed;
   base_ = std::move(base);
   return best;

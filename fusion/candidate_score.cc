@@ -7,6 +7,7 @@
 
 #include "fusion/passes/movement.h"
 #include "fusion/score.h"
+#include "quant/numbers.h"
 #include "runtime/kernels/math_double.h"
 
 namespace fold8::fusion {
@@ -17,14 +18,15 @@ using graph::kNoNode;
 using graph::kNoValue;
 using graph::ValueId;
 
-constexpr std::size_t kNumbers = 8;  // of OutputSums
+constexpr std::size_t kNumbers = 9;  // of OutputSums
+constexpr double kWorstDb = -200;    // of an error where the float model gives zeros
 constexpr double kInfinite = std::numeric_limits<double>::infinity();
 constexpr std::size_t kFewest = 4;  // samples a bound can be given for
 constexpr double kQuantile = 1.7;   // of Student's t, one-sided 95 %, rounded for 15 samples on
 constexpr double kMostMissing =
     20;  // dB that leaving out one sample may add: one may have all error
 
-std::size_t best_class(std::span<const float> row) {
+std::size_t best_class(std::span<const double> row) {
   return static_cast<std::size_t>(std::max_element(row.begin(), row.end()) - row.begin());
 }
 
@@ -42,11 +44,18 @@ std::optional<double> worst_output(const Sums& sums, std::size_t without, const 
       all.got2 += sums[i][o].got2;
       all.dot += sums[i][o].dot;
     }
-    if (!(all.ref2 > 0)) continue;
+    // Zeros that are met say nothing; zeros that are not are as bad as can be.
+    if (!(all.ref2 > 0) && (without != kNone || !(all.err2 > 0))) continue;
     const double v = f(all);
     worst = std::min(worst.value_or(v), v);
   }
   return worst;
+}
+
+// A network of 16-bit floats is computed in f32; its outputs are cast behind that.
+bool keeps_reals(const graph::Op& op) {
+  const auto* cast = std::get_if<graph::Cast>(&op);
+  return cast != nullptr && is_floating(cast->to);
 }
 
 ValueId last_softmax_operand(const Graph& g, const std::vector<graph::NodeId>& producers,
@@ -57,7 +66,7 @@ ValueId last_softmax_operand(const Graph& g, const std::vector<graph::NodeId>& p
     v = n.inputs.empty() ? kNoValue : n.inputs[0];
     if (v == kNoValue || g.is_constant(v)) return kNoValue;
     if (std::holds_alternative<graph::Softmax>(n.op)) return v;
-    if (!is_movement(n.op)) return kNoValue;
+    if (!is_movement(n.op) && !keeps_reals(n.op)) return kNoValue;
   }
   return kNoValue;
 }
@@ -68,8 +77,8 @@ std::vector<double> flat(const Sums& sums) {
   std::vector<double> values;
   for (const auto& sample : sums)
     for (const OutputSums& o : sample)
-      values.insert(values.end(),
-                    {o.ref2, o.err2, o.got2, o.dot, o.rows, o.same, o.right_before, o.right_now});
+      values.insert(values.end(), {o.ref2, o.err2, o.got2, o.dot, o.rows, o.same, o.right_before,
+                                   o.right_now, o.elements});
   return values;
 }
 
@@ -79,12 +88,13 @@ std::optional<Sums> sums_of(std::span<const double> values, std::size_t outputs)
   const double* v = values.data();
   for (auto& sample : sums)
     for (std::size_t o = 0; o < outputs; ++o, v += kNumbers)
-      sample.push_back({v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7]});
+      sample.push_back({v[0], v[1], v[2], v[3], v[4], v[5], v[6], v[7], v[8]});
   return sums;
 }
 
 std::optional<double> sqnr_db(const Sums& sums, std::size_t without) {
   return worst_output(sums, without, [](const OutputSums& o) {
+    if (!(o.ref2 > 0)) return kWorstDb;
     return o.err2 > 0 ? 10 * kernels::log_f64(o.ref2 / o.err2) / kernels::log_f64(10) : kInfinite;
   });
 }
@@ -92,7 +102,7 @@ std::optional<double> sqnr_db(const Sums& sums, std::size_t without) {
 std::optional<double> cosine(const Sums& sums, std::size_t without) {
   return worst_output(sums, without, [](const OutputSums& o) {
     if (o.err2 == 0) return 1.0;
-    return o.got2 > 0 ? o.dot / std::sqrt(o.ref2 * o.got2) : 0.0;
+    return o.got2 > 0 && o.ref2 > 0 ? o.dot / std::sqrt(o.ref2 * o.got2) : 0.0;
   });
 }
 
@@ -125,6 +135,13 @@ std::optional<double> lower_bound(std::optional<double> (*statistic)(const Sums&
   }
   for (double x : v) squares += (x - mean) * (x - mean);
   return *value - kQuantile * std::sqrt((n - 1) / n * squares);
+}
+
+double elements_of(const Sums& sums) {
+  double n = 0;
+  for (const auto& sample : sums)
+    for (const OutputSums& o : sample) n += o.elements;
+  return n;
 }
 
 Sums first(const Sums& sums, std::size_t samples) {
@@ -217,11 +234,11 @@ Result<std::vector<TensorView>> CandidateScorer::wanted(std::size_t sample,
   return views;
 }
 
-Status CandidateScorer::add_accuracy(std::size_t sample, std::size_t output,
-                                     const TensorView& before, const TensorView& now,
+Status CandidateScorer::add_accuracy(std::size_t sample, std::size_t output, const Shape& shape,
+                                     std::span<const double> before, std::span<const double> now,
                                      OutputSums& sums) const {
-  const auto classes = static_cast<std::size_t>(before.shape.extent(1));
-  const auto rows = static_cast<std::size_t>(before.shape.extent(0));
+  const auto classes = static_cast<std::size_t>(shape.extent(1));
+  const auto rows = static_cast<std::size_t>(shape.extent(0));
   if (classes < 2) return ok_status();
   const std::size_t per_sample =
       target_.labels.empty() ? 0 : target_.labels.size() / samples_.count();
@@ -230,8 +247,8 @@ Status CandidateScorer::add_accuracy(std::size_t sample, std::size_t output,
     return invalid_argument("there are " + std::to_string(per_sample) +
                             " labels for its rows, which are " + std::to_string(rows));
   for (std::size_t r = 0; r < rows; ++r) {
-    const auto a = best_class(before.as<const float>().subspan(r * classes, classes)),
-               b = best_class(now.as<const float>().subspan(r * classes, classes));
+    const auto a = best_class(before.subspan(r * classes, classes)),
+               b = best_class(now.subspan(r * classes, classes));
     sums.rows += 1;
     sums.same += a == b;
     if (!labels) continue;
@@ -259,19 +276,24 @@ Result<Sums> CandidateScorer::score(const Graph& candidate, std::size_t from, st
     FOLD8_CHECK_OK(session->run(views));
     sums.emplace_back(judged_.size());
     for (std::size_t o = 0; o < judged_.size(); ++o)
-      if (const Status s = add(i, o, before[o], session->outputs()[o], sums.back()[o]); !s.ok())
+      if (const Status s = add(i, o, before[o], session->outputs()[o],
+                               model->graph().type(model->graph().outputs[o]), sums.back()[o]);
+          !s.ok())
         return in_context("tensor '" + judged_[o] + "', sample " + std::to_string(i), s.error());
   }
   return sums;
 }
 
 Status CandidateScorer::add(std::size_t sample, std::size_t output, const TensorView& x,
-                            const TensorView& y, OutputSums& sums) const {
-  if (x.dtype != DType::f32 || y.dtype != DType::f32 || !(x.shape == y.shape)) return ok_status();
-  const auto r = x.as<const float>(), g = y.as<const float>();
+                            const TensorView& y, const TensorType& type, OutputSums& sums) const {
+  if (!(x.shape == y.shape)) return ok_status();
+  const quant::Numbers r = quant::numbers_of(x, x.dtype == type.dtype ? type : TensorType()),
+                       g = quant::numbers_of(y, type);
+  sums.elements += static_cast<double>(r.size());
   for (std::size_t i = 0; i < r.size(); ++i) {
-    const double a = r[i], b = g[i];
-    if (a == b) {
+    const double a = r.values[i], b = g.values[i];
+    const double e = a == b && !std::isfinite(a) ? 0 : g.to(r, i);
+    if (e == 0) {
       sums.ref2 += std::isfinite(a) ? a * a : 0;
       sums.got2 += std::isfinite(a) ? a * a : 0;
       sums.dot += std::isfinite(a) ? a * a : 0;
@@ -282,11 +304,13 @@ Status CandidateScorer::add(std::size_t sample, std::size_t output, const Tensor
                            " gives a number that is not finite (element " + std::to_string(i) +
                            ")");
     sums.ref2 += a * a;
-    sums.err2 += (a - b) * (a - b);
+    sums.err2 += e * e;
     sums.got2 += b * b;
     sums.dot += a * b;
   }
-  return x.shape.rank() == 2 ? add_accuracy(sample, output, x, y, sums) : ok_status();
+  return x.shape.rank() == 2 && is_floating(x.dtype)
+             ? add_accuracy(sample, output, x.shape, r.values, g.values, sums)
+             : ok_status();
 }
 
 }  // namespace fold8::fusion

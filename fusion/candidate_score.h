@@ -20,6 +20,7 @@ struct OutputSums {
   double ref2 = 0, err2 = 0, got2 = 0, dot = 0;
   double rows = 0, same = 0;               // of class scores: rows, those that keep their class
   double right_before = 0, right_now = 0;  // with labels, first output
+  double elements = 0;                     // that were compared
 };
 // [samples][outputs]
 using Sums = std::vector<std::vector<OutputSums>>;
@@ -35,6 +36,9 @@ std::optional<double> sqnr_db(const Sums& sums, std::size_t without = kNone);
 std::optional<double> cosine(const Sums& sums, std::size_t without = kNone);
 // As Target::accuracy_drop; none without class scores.
 std::optional<double> accuracy_drop(const Sums& sums, bool labels);
+
+// Elements that were compared, of all samples and outputs.
+double elements_of(const Sums& sums);
 
 // The first samples alone.
 Sums first(const Sums& sums, std::size_t samples);
@@ -69,9 +73,10 @@ class CandidateScorer {
   Result<std::vector<TensorView>> first_results();
   Result<std::vector<TensorView>> wanted(std::size_t sample, const std::vector<TensorView>& inputs);
   Status add(std::size_t sample, std::size_t output, const TensorView& before,
-             const TensorView& now, OutputSums& sums) const;
-  Status add_accuracy(std::size_t sample, std::size_t output, const TensorView& before,
-                      const TensorView& now, OutputSums& sums) const;
+             const TensorView& now, const TensorType& type, OutputSums& sums) const;
+  Status add_accuracy(std::size_t sample, std::size_t output, const Shape& shape,
+                      std::span<const double> before, std::span<const double> now,
+                      OutputSums& sums) const;
 
   const std::vector<std::string> judged_;
   quant::SampleSource& samples_;

@@ -27,7 +27,11 @@ std::vector<std::string> judged_outputs(const Graph& g) {
   bool any = false;
   for (const ValueId y : g.outputs) {
     names.push_back(g.value(y).name);
-    const graph::NodeId p = producers[static_cast<std::size_t>(y)];
+    graph::NodeId p = producers[static_cast<std::size_t>(y)];
+    // Outputs of 16-bit floats are cast behind what was computed in f32.
+    if (p != graph::kNoNode && std::holds_alternative<graph::Cast>(g.node(p).op) &&
+        is_floating(g.type(y).dtype) && g.type(g.node(p).inputs[0]).dtype == DType::f32)
+      p = producers[static_cast<std::size_t>(g.node(p).inputs[0])];
     if (p == graph::kNoNode || !std::holds_alternative<graph::Softmax>(g.node(p).op)) continue;
     const ValueId x = g.node(p).inputs[0];
     if (!is_plain_f32(g, x) || !g.value(x).rescale.empty()) continue;

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "quant/numbers.h"
 #include "runtime/exec/session.h"
 
 namespace fold8::fusion {
@@ -41,6 +42,25 @@ class Reference {
   FloatOutputs& kept_;
   std::unique_ptr<exec::Session> session_;
 };
+
+bool is_real(const TensorType& t) { return is_floating(t.dtype) || t.quant; }
+
+// `type` of the candidate's.
+Status add(const TensorView& x, const TensorView& y, const TensorType& type,
+           quant::ErrorMeter& meter, quant::ClassMeter& classes) {
+  const bool scores = x.shape.rank() == 2 && is_floating(x.dtype);
+  const auto columns = scores ? static_cast<std::size_t>(x.shape.extent(1)) : 0;
+  if (x.dtype == DType::f32 && y.dtype == DType::f32) {  // as they lie
+    FOLD8_CHECK_OK(meter.add(x.as<const float>(), y.as<const float>()));
+    if (scores) classes.add(x.as<const float>(), y.as<const float>(), columns);
+    return ok_status();
+  }
+  const quant::Numbers a = quant::numbers_of(x, x.dtype == type.dtype ? type : TensorType()),
+                       b = quant::numbers_of(y, type);
+  FOLD8_CHECK_OK(meter.add(a, b));
+  if (scores) classes.add(a.values, b.values, columns);
+  return ok_status();
+}
 
 }  // namespace
 
@@ -91,23 +111,21 @@ Result<Score> score(const ModelMaker& reference, std::shared_ptr<const exec::Mod
     FOLD8_CHECK_OK(b->run(views));
     for (std::size_t o = 0; o < outputs; ++o) {
       const TensorView &x = wanted[o], &y = b->outputs()[o];
-      if (x.dtype != DType::f32 || y.dtype != DType::f32 || !(x.shape == y.shape)) continue;
-      if (const Status s = meters[o].add(x.as<const float>(), y.as<const float>()); !s.ok())
+      if (!(x.shape == y.shape)) continue;
+      if (const Status s = add(x, y, g.type(g.outputs[o]), meters[o], classes[o]); !s.ok())
         return in_context(
             "output '" + g.value(g.outputs[o]).name + "', sample " + std::to_string(i), s.error());
-      if (x.shape.rank() == 2)
-        classes[o].add(x.as<const float>(), y.as<const float>(),
-                       static_cast<std::size_t>(x.shape.extent(1)));
     }
   }
   Score result;
   const auto& judged = score_options.judged;
+  const bool any_real = std::any_of(g.outputs.begin(), g.outputs.end(),
+                                    [&](graph::ValueId v) { return is_real(g.type(v)); });
   for (std::size_t own = 0; own < (judged.empty() ? outputs : judged.size()); ++own) {
     const std::size_t o = judged.empty() ? own : judged[own];
-    if (g.type(g.outputs[own]).dtype == DType::f32)
-      result.outputs.push_back(
-          {g.value(g.outputs[own]).name, meters[own].summary(), classes[own].top1()});
-    if (g.type(g.outputs[o]).dtype != DType::f32) continue;
+    result.outputs.push_back(
+        {g.value(g.outputs[own]).name, meters[own].summary(), classes[own].top1()});
+    if (any_real && !is_real(g.type(g.outputs[o]))) continue;
     if (const auto db = meters[o].summary().sqnr_db)
       result.worst_sqnr_db = std::min(result.worst_sqnr_db.value_or(1e9), *db);
     if (const auto top1 = classes[o].top1())

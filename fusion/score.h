@@ -13,9 +13,11 @@
 namespace fold8::fusion {
 
 struct Score {
-  std::vector<OutputError> outputs;     // the network's own that are f32
-  std::optional<double> worst_sqnr_db;  // of those judged by, over those with a finite SQNR
-  std::optional<double> worst_top1;     // over those that look like class scores ([batch, classes])
+  std::vector<OutputError> outputs;  // the network's own
+  // Of those judged by, over those with a finite SQNR: real numbers, of any float type. Indices and
+  // flags, which near ties flip, only where no output is real.
+  std::optional<double> worst_sqnr_db;
+  std::optional<double> worst_top1;  // over those that look like class scores ([batch, classes])
 };
 
 // Outputs of the float network on the samples that are scored. They are kept while they fit: all

@@ -264,6 +264,11 @@ Status Search::score(Candidate& c) {
   if (target_.accuracy_drop && !accuracy_drop(c.sums, !target_.labels.empty()))
     return invalid_argument(
         "a target for accuracy needs an output of class scores, [samples, classes]");
+  if (c.sums.size() == all && elements_of(c.sums) == 0)
+    return invalid_argument(
+        "a target needs something to judge by, and no output has an element that can be compared: "
+        "all are empty, or of other shapes in INT8, in every sample; give samples that are not "
+        "empty");
   c.severity = severity_of(c.sums);
   if (c.sums.size() < all) c.severity = std::max(c.severity, kHopeless);
   describe(c, step);

@@ -67,11 +67,11 @@ double mcnemar_p(const PairedCounts& counts) {
   return std::min(1.0, 2 * sum);
 }
 
-Status count_right(std::span<const float> reference, std::span<const float> other,
+Status count_right(std::span<const double> reference, std::span<const double> other,
                    std::span<const std::int64_t> labels, std::size_t first, PairedCounts& counts) {
   if (labels.empty()) return ok_status();
   const std::size_t classes = reference.size() / labels.size();
-  const auto best = [classes](std::span<const float> scores, std::size_t row) {
+  const auto best = [classes](std::span<const double> scores, std::size_t row) {
     const auto from = scores.subspan(row * classes, classes);
     return std::max_element(from.begin(), from.end()) - from.begin();
   };

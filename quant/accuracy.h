@@ -40,7 +40,7 @@ double mcnemar_p(const PairedCounts& counts);
 // Adds rows of class scores [rows, classes] and their labels; a row's class is the first of its
 // largest scores. A label outside 0..classes-1 is an error that names its place, counted from
 // `first`.
-Status count_right(std::span<const float> reference, std::span<const float> other,
+Status count_right(std::span<const double> reference, std::span<const double> other,
                    std::span<const std::int64_t> labels, std::size_t first, PairedCounts& counts);
 
 // How many scores a row has if a tensor of this shape is rows of class scores: its last axis that

@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "quant/layers.h"
+#include "quant/numbers.h"
 #include "quant/plain_f32.h"
 #include "quant/single_layer.h"
 #include "runtime/exec/session.h"
@@ -67,7 +68,8 @@ class Comparer {
     if (options_.layers) watch();
     for (sample_ = 0; sample_ < samples.count(); ++sample_) {
       FOLD8_TRY(const std::vector<Tensor> inputs, samples.sample(sample_));
-      FOLD8_CHECK_OK(one_sample(inputs));
+      if (const Status s = one_sample(inputs); !s.ok())
+        return with_cause(s.error(), samples, inputs);
       if (options_.progress) options_.progress(sample_ + 1, samples.count());
     }
     return summary(samples.count());
@@ -76,6 +78,25 @@ class Comparer {
  private:
   Error at_sample(const Error& e, const std::string& tensor) const {
     return in_context("tensor '" + tensor + "', sample " + std::to_string(sample_), e);
+  }
+
+  // A comparison that NaN in the data spoiled says which file brought it.
+  Error with_cause(const Error& e, const SampleSource& samples,
+                   const std::vector<Tensor>& inputs) const {
+    const Graph& g = reference_->graph();
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      if (!is_floating(inputs[i].dtype())) continue;
+      const Numbers numbers = numbers_of(inputs[i].view(), {});
+      const auto nan = std::find_if(numbers.values.begin(), numbers.values.end(),
+                                    [](double v) { return std::isnan(v); });
+      if (nan == numbers.values.end()) continue;
+      return in_context("sample " + sample_name(samples, sample_) + ": input '" +
+                            g.value(g.inputs[i]).name + "' is NaN at element " +
+                            std::to_string(nan - numbers.values.begin()) +
+                            ": repair that sample or leave it out",
+                        e);
+    }
+    return e;
   }
 
   Status find_layers(std::size_t samples) {
@@ -219,19 +240,19 @@ class Comparer {
     for (std::size_t p = 0; p < pairs_.size(); ++p) {
       const TensorView &x = a_->outputs()[pairs_[p].first], &y = b_->outputs()[pairs_[p].second];
       const std::string& name = a.value(a.outputs[pairs_[p].first]).name;
-      const auto u = output_as_f32(x, a.type(a.outputs[pairs_[p].first])),
-                 v = output_as_f32(y, b.type(b.outputs[pairs_[p].second]));
-      if (!u || !v) continue;
+      const Numbers u = numbers_of(x, a.type(a.outputs[pairs_[p].first])),
+                    v = numbers_of(y, b.type(b.outputs[pairs_[p].second]));
       if (!(x.shape == y.shape))
         return at_sample(
             invalid_model("shapes differ: " + to_string(x.shape) + " and " + to_string(y.shape)),
             name);
-      if (const Status s = meters_[p].add(*u, *v); !s.ok()) return at_sample(s.error(), name);
+      if (const Status s = meters_[p].add(u, v); !s.ok()) return at_sample(s.error(), name);
       if (options_.on_output)
-        if (const Status s = options_.on_output({name, x.dtype, x.shape, *u, *v}); !s.ok())
+        if (const Status s = options_.on_output({name, x.dtype, x.shape, u.values, v.values});
+            !s.ok())
           return at_sample(s.error(), name);
-      if (x.dtype == DType::f32 && x.shape.rank() == 2)
-        classes_[p].add(*u, *v, static_cast<std::size_t>(x.shape.extent(1)));
+      if (is_floating(x.dtype) && x.shape.rank() == 2)
+        classes_[p].add(u.values, v.values, static_cast<std::size_t>(x.shape.extent(1)));
     }
     return ok_status();
   }

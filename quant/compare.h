@@ -53,7 +53,7 @@ struct OutputPair {
   const std::string& name;
   DType dtype;  // in the reference
   const Shape& shape;
-  std::span<const float> reference, got;
+  std::span<const double> reference, got;
 };
 
 struct CompareOptions {

@@ -76,6 +76,29 @@ Status ErrorMeter::add(std::span<const float> reference, std::span<const float> 
   return ok_status();
 }
 
+Status ErrorMeter::add(const Numbers& reference, const Numbers& got) {
+  if (reference.size() != got.size())
+    return internal_error("comparing " + std::to_string(reference.size()) + " elements with " +
+                          std::to_string(got.size()));
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    const double r = reference.values[i], g = got.values[i];
+    if (!std::isfinite(r) || !std::isfinite(g)) {
+      if (r == g) continue;
+      return invalid_model("element " + std::to_string(i) + " is " + std::to_string(r) +
+                           " in the reference and " + std::to_string(g) + " in the other model");
+    }
+    const double e = reference.to(got, i);
+    ref2_ += r * r;
+    got2_ += g * g;
+    dot_ += r * g;
+    err2_ += e * e;
+    err_ += e;
+    max_abs_ = std::max(max_abs_, std::abs(e));
+  }
+  n_ += got.size();
+  return ok_status();
+}
+
 ErrorSummary ErrorMeter::summary() const {
   ErrorSummary s;
   s.elements = n_;
@@ -91,10 +114,11 @@ ErrorSummary ErrorMeter::summary() const {
 namespace {
 
 // Rows that are non-negative and sum to one are distributions already.
-std::vector<double> distribution(std::span<const float> row) {
+template <class T>
+std::vector<double> distribution(std::span<const T> row) {
   double sum = 0;
   bool negative = false;
-  for (float v : row) {
+  for (const T v : row) {
     sum += v;
     negative |= v < 0;
   }
@@ -108,7 +132,8 @@ std::vector<double> distribution(std::span<const float> row) {
 }
 
 // How many elements are greater than element k, ties before it counting as greater.
-std::size_t rank_of(std::span<const float> row, std::size_t k) {
+template <class T>
+std::size_t rank_of(std::span<const T> row, std::size_t k) {
   std::size_t rank = 0;
   for (std::size_t i = 0; i < row.size(); ++i)
     rank += row[i] > row[k] || (row[i] == row[k] && i < k);
@@ -117,8 +142,9 @@ std::size_t rank_of(std::span<const float> row, std::size_t k) {
 
 }  // namespace
 
-void ClassMeter::add(std::span<const float> reference, std::span<const float> got,
-                     std::size_t classes) {
+template <class T>
+void ClassMeter::add_rows(std::span<const T> reference, std::span<const T> got,
+                          std::size_t classes) {
   if (classes < 2) return;
   for (std::size_t b = 0; b + classes <= reference.size(); b += classes) {
     const auto r = reference.subspan(b, classes), g = got.subspan(b, classes);
@@ -132,6 +158,15 @@ void ClassMeter::add(std::span<const float> reference, std::span<const float> go
         kl_ += p[i] * (kernels::log_f64(p[i]) - kernels::log_f64(std::max(q[i], 1e-30)));
     ++rows_;
   }
+}
+
+void ClassMeter::add(std::span<const float> reference, std::span<const float> got,
+                     std::size_t classes) {
+  add_rows(reference, got, classes);
+}
+void ClassMeter::add(std::span<const double> reference, std::span<const double> got,
+                     std::size_t classes) {
+  add_rows(reference, got, classes);
 }
 
 std::optional<double> ClassMeter::top1() const {

@@ -5,6 +5,7 @@
 #include <optional>
 #include <span>
 
+#include "quant/numbers.h"
 #include "runtime/core/result.h"
 
 namespace fold8::quant {
@@ -25,6 +26,7 @@ class ErrorMeter {
   // Adds a sample. NaN or infinity in either is an error that says which (infinities that agree are
   // taken as equal).
   Status add(std::span<const float> reference, std::span<const float> got);
+  Status add(const Numbers& reference, const Numbers& got);
   ErrorSummary summary() const;
 
  private:
@@ -39,12 +41,15 @@ class ErrorMeter {
 class ClassMeter {
  public:
   void add(std::span<const float> reference, std::span<const float> got, std::size_t classes);
+  void add(std::span<const double> reference, std::span<const double> got, std::size_t classes);
   std::optional<double> top1() const;
   std::optional<double> top5() const;
   std::optional<double> kl() const;
   std::uint64_t rows() const { return rows_; }
 
  private:
+  template <class T>
+  void add_rows(std::span<const T> reference, std::span<const T> got, std::size_t classes);
   std::uint64_t rows_ = 0, top1_ = 0, top5_ = 0;
   double kl_ = 0;
 };

@@ -41,8 +41,8 @@ Status KeptRun::rerun(const std::vector<exec::Replacement>& replaced, const Seen
   return status;
 }
 
-std::optional<std::vector<float>> KeptRun::output(std::size_t i) const {
-  return output_as_f32(session_->outputs()[i], graph().type(graph().outputs[i]));
+Numbers KeptRun::output(std::size_t i) const {
+  return numbers_of(session_->outputs()[i], graph().type(graph().outputs[i]));
 }
 
 Outputs outputs_of(const KeptRun& run, const OutputPairs& pairs, bool second) {
@@ -54,15 +54,14 @@ Outputs outputs_of(const KeptRun& run, const OutputPairs& pairs, bool second) {
 Status measure(const Outputs& wanted, const Outputs& got, const OutputPairs& pairs,
                const graph::Graph& reference, std::size_t sample, Meters& meters) {
   for (std::size_t p = 0; p < pairs.size(); ++p) {
-    if (!wanted[p] || !got[p]) continue;
     const auto failed = [&](const Error& e) {
       return in_context("tensor '" + reference.value(reference.outputs[pairs[p].first]).name +
                             "', sample " + std::to_string(sample),
                         e);
     };
-    if (wanted[p]->size() != got[p]->size())
+    if (wanted[p].size() != got[p].size())
       return failed(invalid_model("the two models' shapes differ"));
-    if (const Status s = meters[p].add(*wanted[p], *got[p]); !s.ok()) return failed(s.error());
+    if (const Status s = meters[p].add(wanted[p], got[p]); !s.ok()) return failed(s.error());
   }
   return ok_status();
 }

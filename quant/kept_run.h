@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "quant/error_metrics.h"
+#include "quant/numbers.h"
 #include "quant/plain_f32.h"
 #include "runtime/exec/session.h"
 
@@ -30,8 +31,7 @@ class KeptRun {
   // that, tensor() stays.
   using Seen = std::function<void(graph::ValueId, const TensorView&)>;
   Status rerun(const std::vector<exec::Replacement>& replaced, const Seen& seen = nullptr);
-  // As real numbers; none where an output has none.
-  std::optional<std::vector<float>> output(std::size_t i) const;
+  Numbers output(std::size_t i) const;
 
  private:
   std::unique_ptr<exec::Session> session_;
@@ -40,7 +40,7 @@ class KeptRun {
 };
 
 using OutputPairs = std::vector<std::pair<std::size_t, std::size_t>>;
-using Outputs = std::vector<std::optional<std::vector<float>>>;
+using Outputs = std::vector<Numbers>;
 using Meters = std::vector<ErrorMeter>;  // one an output
 
 // The outputs of a model, the first or the second of each pair.

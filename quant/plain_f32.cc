@@ -169,41 +169,4 @@ std::optional<Stored> stored(std::span<const float> reals, const Shape& shape,
   return s;
 }
 
-namespace {
-
-template <class T>
-std::vector<float> numbers(const TensorView& view) {
-  const auto* p = static_cast<const T*>(view.data);
-  return {p, p + view.shape.count()};
-}
-
-}  // namespace
-
-std::optional<std::vector<float>> output_as_f32(const TensorView& view, const TensorType& type) {
-  if (auto reals = plain_f32(view, type)) return reals;
-  switch (view.dtype) {
-    case DType::boolean:
-    case DType::u8:
-      return numbers<std::uint8_t>(view);
-    case DType::s8:
-      return numbers<std::int8_t>(view);
-    case DType::s16:
-      return numbers<std::int16_t>(view);
-    case DType::u16:
-      return numbers<std::uint16_t>(view);
-    case DType::s32:
-      return numbers<std::int32_t>(view);
-    case DType::u32:
-      return numbers<std::uint32_t>(view);
-    case DType::s64:
-      return numbers<std::int64_t>(view);
-    case DType::u64:
-      return numbers<std::uint64_t>(view);
-    case DType::f64:
-      return numbers<double>(view);
-    default:
-      return std::nullopt;
-  }
-}
-
 }  // namespace fold8::quant

@@ -26,8 +26,4 @@ struct Stored {
 std::optional<Stored> stored(std::span<const float> reals, const Shape& shape,
                              const TensorType& type);
 
-// Graph outputs of any element type, so that indices and booleans can be compared too: plain_f32()
-// where it applies, else each integer or boolean as a number. nullopt for 16-bit floats.
-std::optional<std::vector<float>> output_as_f32(const TensorView& view, const TensorType& type);
-
 }  // namespace fold8::quant

@@ -27,6 +27,20 @@ struct Layer {
   Meters alone, gain;
 };
 
+// Whether any layer reads or writes codes.
+bool multiplies_codes(const exec::Model& model) {
+  const Graph& g = model.graph();
+  const auto codes = [&](ValueId v) {
+    return v != kNoValue && is_quantizable(g.type(v).dtype) && g.type(v).quant;
+  };
+  for (const NodeId n : model.order()) {
+    const graph::Node& node = g.node(n);
+    if (!is_layer(node.op) || node.inputs.empty() || node.outputs.empty()) continue;
+    if (codes(node.inputs[0]) || codes(node.outputs[0])) return true;
+  }
+  return false;
+}
+
 class Prober {
  public:
   explicit Prober(const SensitivityOptions& options) : options_(options) {}
@@ -35,6 +49,7 @@ class Prober {
                                             std::shared_ptr<const exec::Model> other,
                                             SampleSource& samples) {
     FOLD8_TRY(pairs_, matching_outputs(reference->graph(), other->graph()));
+    FOLD8_CHECK_OK(check_order(*reference, *other));
     FOLD8_CHECK_OK(a_.open(reference, options_.threads));
     FOLD8_CHECK_OK(b_.open(other, options_.threads));
     known_ = float_tensors(a_.graph());
@@ -56,6 +71,14 @@ class Prober {
   }
 
  private:
+  static Status check_order(const exec::Model& reference, const exec::Model& other) {
+    if (multiplies_codes(reference) && !multiplies_codes(other))
+      return invalid_argument(
+          "the first model is INT8 and the second is float: what a layer costs in INT8 is measured "
+          "against the float model; give the float model first");
+    return ok_status();
+  }
+
   Error at_sample(const Error& e, const std::string& tensor) const {
     return in_context("tensor '" + tensor + "', sample " + std::to_string(sample_), e);
   }
@@ -206,6 +229,17 @@ class Prober {
     return s;
   }
 
+  // Of outputs that nobody measured nothing is known.
+  static bool exact(const Meters& meters) {
+    bool measured = false;
+    for (const ErrorMeter& m : meters) {
+      const ErrorSummary s = m.summary();
+      if (s.elements > 0 && !s.exact) return false;
+      measured = measured || s.elements > 0;
+    }
+    return measured;
+  }
+
   std::vector<LayerSensitivity> summary() {
     std::vector<LayerSensitivity> results;
     const std::optional<double> base = worst_sqnr_db(base_);
@@ -213,9 +247,7 @@ class Prober {
       LayerSensitivity& r = layer.result;
       if (layer.int8) {
         r.alone_db = worst_sqnr_db(layer.alone);
-        r.alone_exact = std::all_of(layer.alone.begin(), layer.alone.end(), [](const auto& m) {
-          return m.summary().exact || m.summary().elements == 0;
-        });
+        r.alone_exact = exact(layer.alone);
         for (const ErrorMeter& m : layer.alone) r.alone_outputs_db.push_back(m.summary().sqnr_db);
       }
       if (layer.real) {

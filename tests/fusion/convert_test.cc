@@ -242,6 +242,35 @@ TEST(Convert, APoorModelIsRepairedAndItSaysHow) {
   EXPECT_THAT(load_facts(repaired->graph).warnings, repaired->summary.warnings);
 }
 
+// A network of 16-bit floats keeps their type at its outputs, behind what is computed in f32.
+TEST(Convert, OutputsOfAnyFloatTypeAreJudgedAndRepaired) {
+  std::string network = kOutlier;
+  network.replace(network.find("return"), std::string::npos, "");
+  for (const char* type : {"f16", "bf16", "f64"}) {
+    SCOPED_TRACE(type);
+    const graph::Graph g = parsed(network + "z = cast(y) to=" + type + "\nreturn z");
+    auto samples = outliers(g, false);
+    ConvertOptions options;
+    options.search = false;
+    const auto poor = convert(g, &samples, options);
+    ASSERT_TRUE(poor.ok()) << poor.error().message;
+    ASSERT_EQ(poor->summary.outputs.size(), 1u);
+    EXPECT_LT(*poor->summary.outputs[0].error.sqnr_db, 15);
+    const auto repaired = convert(g, &samples, {});
+    ASSERT_TRUE(repaired.ok()) << repaired.error().message;
+    EXPECT_GT(*repaired->summary.outputs[0].error.sqnr_db, 15);
+    EXPECT_EQ(count_ops(repaired->graph, "dynamic_quantize"), 1);
+  }
+}
+
+TEST(Convert, AComparisonWithNothingIsNotSilent) {
+  const graph::Graph g = parsed("x: f32[n,8]\ny = linear(x, random:f32[4,8])\nreturn y");
+  auto samples = normal_samples(g, 2, 1, 0);
+  const auto c = convert(g, &samples, {});
+  ASSERT_TRUE(c.ok()) << c.error().message;
+  EXPECT_THAT(c->summary.warnings, Contains(HasSubstr("compared with nothing")));
+}
+
 TEST(Convert, WhatStaysPoorIsNotSilent) {
   const graph::Graph g = parsed(kOutlier);
   auto samples = outliers(g, true);
@@ -288,6 +317,40 @@ TEST(Score, OfAModelAgainstItself) {
   EXPECT_EQ(s->worst_top1, 1.0);
   EXPECT_FALSE(s->outputs[1].top1);  // no class scores
   EXPECT_EQ(samples.reads, 3);
+}
+
+TEST(Score, OutputsOfEveryType) {
+  for (const std::string type : {"f32", "f16", "bf16", "f64", "s8", "u8", "s16", "u16", "s32",
+                                 "u32", "s64", "u64", "bool"}) {
+    SCOPED_TRACE(type);
+    const auto network = [&](const char* more) {
+      return parsed("x: f32[1,4]\nc = binary(x, f32[1]{" + std::string(more) +
+                    "}) kind=add\ny = cast(c) to=" + type + "\nreturn y");
+    };
+    MemorySamples samples({{testing_support::tensor_of({1, 4}, {0, 2, 3, 4})}});
+    const auto s = score_of(network("0"), network("1"), samples, 1);
+    ASSERT_TRUE(s.ok()) << s.error().message;
+    ASSERT_EQ(s->outputs.size(), 1u);
+    EXPECT_EQ(s->outputs[0].error.elements, 4u);
+    EXPECT_EQ(s->outputs[0].error.max_abs, 1);
+    EXPECT_EQ(s->worst_sqnr_db, s->outputs[0].error.sqnr_db);
+    EXPECT_TRUE(s->worst_sqnr_db);
+    EXPECT_EQ(s->worst_top1.has_value(), type.find('f') != std::string::npos);
+  }
+}
+
+// A near tie flips an index: it is shown, and what attempts are compared by are the real numbers.
+TEST(Score, IndicesDecideOnlyWhereNothingElseDoes) {
+  const auto network = [](const char* more) {
+    return parsed("x: f32[1,4]\ny = binary(x, f32[1]{0.001}) kind=add\nc = binary(x, f32[1]{" +
+                  std::string(more) + "}) kind=add\ni = cast(c) to=s64\nreturn y, i");
+  };
+  MemorySamples samples({{testing_support::tensor_of({1, 4}, {0, 2, 3, 4})}});
+  const auto s = score_of(network("0"), network("1"), samples, 1);
+  ASSERT_TRUE(s.ok()) << s.error().message;
+  ASSERT_EQ(s->outputs.size(), 2u);
+  EXPECT_EQ(s->outputs[1].error.max_abs, 1);
+  EXPECT_FALSE(s->worst_sqnr_db);
 }
 
 }  // namespace

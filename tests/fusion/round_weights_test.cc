@@ -103,6 +103,13 @@ TEST(JudgedOutputs, OfASoftmaxItIsWhatItReads) {
   EXPECT_FALSE(judge_by(g, {"nowhere", "z"}));
 }
 
+TEST(JudgedOutputs, AreFoundBehindACast) {
+  const graph::Graph g = parsed(
+      "x: f32[2,8]\na = linear(x, random:f32[4,8])\ns = softmax(a) axis=1\ny = cast(s) to=f16\n"
+      "i = cast(s) to=s32\nreturn y, i");
+  EXPECT_THAT(judged_outputs(g), ElementsAre("a", "i"));
+}
+
 TEST(JudgedOutputs, StandBehindTheOutputs) {
   graph::Graph g = parsed(
       "x: f32[2,8]\na = linear(x, random:f32[4,8])\ny = softmax(a) axis=1\nz = relu(x)\n"

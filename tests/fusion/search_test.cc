@@ -212,6 +212,42 @@ TEST(Search, CosineAndAccuracy) {
   EXPECT_EQ(labels->summary.search->accuracy_measure, "accuracy against labels");
 }
 
+// An output of another type is no excuse: it is measured, and a target beyond reach is missed.
+TEST(Search, OutputsOfEveryTypeAreJudged) {
+  for (const char* type : {"f16", "bf16", "f64", "s8", "s16", "s32", "s64"}) {
+    SCOPED_TRACE(type);
+    const graph::Graph g = parsed(
+        "x: f32[4,16]\na = linear(x, random:f32[32,16], random:f32[32])\n"
+        "b = binary(a, f32[1]{8}) kind=mul\ny = cast(b) to=" +
+        std::string(type) + "\nreturn y");
+    auto samples = normal_samples(g, 12, 7);
+    ConvertOptions o;
+    o.target = of_sqnr(180);
+    const auto c = convert(g, &samples, o);
+    ASSERT_TRUE(c.ok()) << c.error().message;
+    const SearchSummary& s = *c->summary.search;
+    EXPECT_FALSE(s.met);
+    EXPECT_TRUE(s.steps[s.chosen].sqnr_db);
+    EXPECT_THAT(s.judged, testing::ElementsAre("y"));
+  }
+}
+
+TEST(Search, ATargetThatMeasuresNothingIsRefused) {
+  const graph::Graph g = parsed("x: f32[n,8]\ny = linear(x, random:f32[4,8])\nreturn y");
+  auto samples = normal_samples(g, 6, 1, 0);
+  for (const bool cosine : {false, true}) {
+    ConvertOptions o;
+    Memory memory;
+    o.memory = &memory;
+    (cosine ? o.target.cosine : o.target.sqnr_db) = cosine ? 0.9 : 10;
+    for (int again = 0; again < 2; ++again) {  // what is remembered measured nothing either
+      const auto c = convert(g, &samples, o);
+      ASSERT_FALSE(c.ok());
+      EXPECT_THAT(c.error().message, HasSubstr("no output has an element"));
+    }
+  }
+}
+
 TEST(Search, Refusals) {
   const graph::Graph g = parsed(kNetwork);
   ConvertOptions o;
@@ -274,6 +310,8 @@ TEST(CandidateScore, StatisticsByHand) {
   EXPECT_EQ(sqnr_db(exact), std::numeric_limits<double>::infinity());
   EXPECT_EQ(cosine(exact), 1.0);
   EXPECT_FALSE(sqnr_db({{{0, 0, 0, 0}}}));
+  EXPECT_EQ(sqnr_db({{{0, 1, 1, 0}}}), -200);  // zeros that INT8 does not give
+  EXPECT_EQ(cosine({{{0, 1, 1, 0}}}), 0);
 }
 
 TEST(CandidateScore, LogitsAreJudgedInPlaceOfProbabilities) {
@@ -282,6 +320,13 @@ TEST(CandidateScore, LogitsAreJudgedInPlaceOfProbabilities) {
       "z = relu(x)\nreturn r, z, l");
   EXPECT_EQ(judged_tensors(g, false), (std::vector<std::string>{"l", "z", "l"}));
   EXPECT_EQ(judged_tensors(g, true), (std::vector<std::string>{"r", "z", "l"}));
+}
+
+TEST(CandidateScore, LogitsAreFoundBehindACast) {
+  const graph::Graph g = parsed(
+      "x: f32[2,4]\nl = linear(x, random:f32[3,4])\np = softmax(l)\nh = cast(p) to=f16\n"
+      "i = cast(p) to=s32\nreturn h, i");
+  EXPECT_EQ(judged_tensors(g, false), (std::vector<std::string>{"l", "i"}));
 }
 
 TEST(SampleSplit, HoldsOutEveryThirdSample) {

@@ -46,7 +46,7 @@ TEST(Accuracy, McNemarIsTheBinomialTest) {
 }
 
 TEST(Accuracy, RowsAreCountedInPairs) {
-  const std::vector<float> reference = {1, 0, 0, 0, 1, 0, 0, 0, 1, 5, 5, 1},
+  const std::vector<double> reference = {1, 0, 0, 0, 1, 0, 0, 0, 1, 5, 5, 1},
                            other = {1, 0, 0, 1, 0, 0, 1, 0, 0, 0, 7, 1};
   PairedCounts n;
   // right: 0 and 0; 1 and 0; 2 and 0; the first of two largest and 1

@@ -251,7 +251,16 @@ TEST(Compare, Refusals) {
               AllOf(HasSubstr("shapes differ"), HasSubstr("[1,2]"), HasSubstr("[1,4]"),
                     HasSubstr("'y'"), HasSubstr("sample 0")));
   samples.all()[1][0].as<float>()[0] = std::nanf("");
-  EXPECT_THAT(error_of(a, a, samples), AllOf(HasSubstr("'y'"), HasSubstr("sample 1")));
+  EXPECT_THAT(error_of(a, a, samples),
+              AllOf(HasSubstr("'y'"), HasSubstr("sample 1"),
+                    HasSubstr("input 'x' is NaN at element 0"), HasSubstr("leave it out")));
+  // The file's name is what people look for.
+  class Files : public MemorySamples {
+   public:
+    using MemorySamples::MemorySamples;
+    std::string describe(std::size_t i) const override { return "s" + std::to_string(i) + ".npz"; }
+  } files(samples.all());
+  EXPECT_THAT(error_of(a, a, files), HasSubstr("sample 1 ('s1.npz')"));
 }
 
 }  // namespace

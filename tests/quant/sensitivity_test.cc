@@ -198,6 +198,13 @@ TEST(Sensitivity, SamplesOfSeveralShapesAndProgress) {
   EXPECT_TRUE(layer(first, "a").gain_outputs_db.empty());
 }
 
+TEST(Sensitivity, TheFloatModelComesFirst) {
+  const graph::Graph a = parsed(kFloat);
+  MemorySamples samples({{tensor_of({1, 2}, {1, 0.26f})}});
+  for (const char* int8 : {kInt8Apart, kInt8Fused})
+    EXPECT_THAT(error_of(parsed(int8), a, samples), HasSubstr("give the float model first"));
+}
+
 TEST(Sensitivity, Refusals) {
   const graph::Graph a = parsed(kFloat), b = parsed(kInt8Fused);
   MemorySamples samples({{tensor_of({1, 2}, {1, 0.26f})}, {tensor_of({1, 2}, {1, 0.26f})}});

@@ -109,6 +109,14 @@ TEST(Thresholds, AGateThatMeasuresNothingDoesNotPass) {
   EXPECT_THAT(failures(named), ElementsAre(AllOf(HasSubstr("'box'"), HasSubstr("undefined"))));
 }
 
+TEST(Thresholds, AGateWithoutElementsSaysSo) {
+  Report empty = sample();
+  empty.comparison.outputs = {{"none", {}, {}, {}, {}}};
+  EXPECT_THAT(failures(thresholds({"3"}), empty), ElementsAre(HasSubstr("empty in every sample")));
+  empty.comparison.samples = 0;
+  EXPECT_THAT(failures(thresholds({"3"}), empty), ElementsAre(HasSubstr("no sample")));
+}
+
 TEST(Thresholds, AccuracyAgainstLabels) {
   Thresholds t;
   ASSERT_TRUE(t.min_accuracy.add("0.93", 0, 1).ok());

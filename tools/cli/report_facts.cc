@@ -132,7 +132,7 @@ Result<Labels> Labels::read(const std::string& argument, const std::vector<std::
 
 Status Labels::add(const quant::OutputPair& pair) {
   if (pair.name != output_ || pair.reference.empty()) return ok_status();
-  if (pair.dtype != DType::f32)
+  if (!is_floating(pair.dtype))
     return invalid_model("--labels needs class scores, and it is " + std::string(name(pair.dtype)) +
                          "; name another output: --labels OUTPUT=" + path_);
   const auto classes = quant::classes_of(pair.shape);
@@ -151,6 +151,9 @@ Status Labels::add(const quant::OutputPair& pair) {
 }
 
 Result<report::Accuracy> Labels::finish() const {
+  if (seen_ == 0)
+    return invalid_model("--labels " + path_ + ": output '" + output_ +
+                         "' is empty in every sample, so there is nothing to be right or wrong");
   if (seen_ != labels_.size())
     return invalid_model("--labels " + path_ + " has " + std::to_string(labels_.size()) +
                          " labels for " + std::to_string(seen_) + " samples");

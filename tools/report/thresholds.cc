@@ -70,6 +70,16 @@ std::string failure_of(const Check& c) {
                      c.unit, limit, missing, c.unit, c.at_least ? "short" : "too much");
 }
 
+// Why no output has a figure.
+const char* missing_figure(const Report& report) {
+  if (report.comparison.samples == 0) return "there was no sample, nothing was compared";
+  const auto& outputs = report.comparison.outputs;
+  return std::all_of(outputs.begin(), outputs.end(),
+                     [](const auto& o) { return o.error.elements == 0; })
+             ? "all outputs are empty in every sample, nothing was compared"
+             : "no output has that figure";
+}
+
 // value(output): what is judged. applies(output): whether a limit for every output concerns it.
 template <class Applies, class ValueOf>
 void judge(const Figure& f, const Limits& limits, const Applies& applies, const ValueOf& value,
@@ -87,7 +97,7 @@ void judge(const Figure& f, const Limits& limits, const Applies& applies, const 
   }
   if (!any)
     report.checks.push_back({"", f.what, f.unit, f.at_least, false, std::nullopt, std::nullopt,
-                             fmt::format("{}: no output has that figure", f.what)});
+                             fmt::format("{}: {}", f.what, missing_figure(report))});
 }
 
 }  // namespace
