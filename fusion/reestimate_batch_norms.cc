@@ -7,6 +7,7 @@
 #include "fusion/pipeline.h"
 #include "fusion/rewrite/constants.h"
 #include "quant/exact_sum.h"
+#include "quant/overflow.h"
 #include "quant/run_samples.h"
 #include "runtime/exec/model.h"
 
@@ -92,10 +93,10 @@ Result<std::shared_ptr<const exec::Model>> part_in_front(const Graph& g,
   return exec::Model::from_graph(std::move(part));
 }
 
-Error not_finite(const std::string& tensor) {
+Error not_finite(const std::string& tensor, const Graph& g, const std::vector<TensorView>& inputs) {
   return invalid_model("tensor '" + tensor +
-                       "', which a BatchNorm reads, holds NaN or an infinity; remove the sample or "
-                       "repair the data");
+                       "', which a BatchNorm reads, holds NaN or an infinity; " +
+                       quant::what_to_repair(g, inputs));
 }
 
 Result<std::map<std::string, ChannelSums>> measure(const Graph& g, const std::vector<NodeId>& norms,
@@ -107,10 +108,15 @@ Result<std::map<std::string, ChannelSums>> measure(const Graph& g, const std::ve
   quant::RunOptions options;
   options.threads = threads;
   quant::RunCallbacks callbacks;
+  const std::vector<TensorView>* given = nullptr;
+  callbacks.begin = [&](std::size_t, const std::vector<TensorView>& inputs) {
+    given = &inputs;
+    return ok_status();
+  };
   callbacks.see = [&](ValueId v, const TensorView& t) -> Status {
     const auto it = sums.find(part.value(v).name);
     if (it == sums.end() || t.dtype != DType::f32) return ok_status();
-    if (!quant::extent_of(t.as<const float>()).finite) return not_finite(it->first);
+    if (!quant::extent_of(t.as<const float>()).finite) return not_finite(it->first, part, *given);
     it->second.add(t);
     return ok_status();
   };

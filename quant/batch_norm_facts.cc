@@ -25,6 +25,7 @@ constexpr double kMostDistance = 20;    // of one channel: a dead one must not s
 constexpr double kWrongDistance = 0.6;  // data like the training set stays below 0.3
 constexpr double kExplained = 0.25;     // a guess must leave at most this part of the distance
 constexpr std::size_t kGuessSamples = 4;
+constexpr float kPastEnd = 1.01f;  // pixels that were resized may lie beyond their range
 
 // Sums over everything a BatchNorm reads, by channel.
 struct Moments {
@@ -179,21 +180,34 @@ class Meter {
 struct Usual {
   const char* name;
   std::vector<float> mean, std;  // RGB, or one number
+  float lowest, highest;         // of the data that it is for
 };
 const std::vector<Usual>& usual_preprocessing() {
   static const std::vector<Usual> list = {
       {"ImageNet mean and deviation of pictures in 0..255",
        {123.675f, 116.28f, 103.53f},
-       {58.395f, 57.12f, 57.375f}},
+       {58.395f, 57.12f, 57.375f},
+       0,
+       255},
       {"ImageNet mean and deviation of pictures in 0..1",
        {0.485f, 0.456f, 0.406f},
-       {0.229f, 0.224f, 0.225f}},
-      {"0..255 to -1..1", {127.5f}, {127.5f}},
-      {"0..1 to -1..1", {0.5f}, {0.5f}},
-      {"0..255 to 0..1", {0.0f}, {255.0f}},
-      {"0..1 to 0..255", {0.0f}, {0.003921568627f}},
-      {"ImageNet means of pictures in 0..255, not divided", {123.68f, 116.78f, 103.94f}, {1.0f}},
-      {"-1..1 to ImageNet mean and deviation", {-0.03f, -0.088f, -0.188f}, {0.458f, 0.448f, 0.45f}},
+       {0.229f, 0.224f, 0.225f},
+       0,
+       1},
+      {"0..255 to -1..1", {127.5f}, {127.5f}, 0, 255},
+      {"0..1 to -1..1", {0.5f}, {0.5f}, 0, 1},
+      {"0..255 to 0..1", {0.0f}, {255.0f}, 0, 255},
+      {"0..1 to 0..255", {0.0f}, {0.003921568627f}, 0, 1},
+      {"ImageNet means of pictures in 0..255, not divided",
+       {123.68f, 116.78f, 103.94f},
+       {1.0f},
+       0,
+       255},
+      {"-1..1 to ImageNet mean and deviation",
+       {-0.03f, -0.088f, -0.188f},
+       {0.458f, 0.448f, 0.45f},
+       -1,
+       1},
   };
   return list;
 }
@@ -208,14 +222,30 @@ std::optional<int> colour_axis(const Shape& s) {
   return fits(3) ? std::optional(3) : std::nullopt;
 }
 
-void standardise(Tensor& t, int axis, const Usual& u) {
+// Another tensor: the source may keep this one.
+Tensor standardised(const Tensor& t, int axis, const Usual& u) {
   const auto colours = static_cast<std::size_t>(t.shape().extent(axis)),
              inner = static_cast<std::size_t>(t.shape().count(axis + 1, t.shape().rank()));
-  const std::span<float> values = t.as<float>();
+  Tensor result(t.dtype(), t.shape());
+  const std::span<const float> given = t.as<const float>();
+  const std::span<float> values = result.as<float>();
   for (std::size_t i = 0; i < values.size(); ++i) {
     const std::size_t c = i / inner % colours;
-    values[i] = (values[i] - u.mean[c % u.mean.size()]) / u.std[c % u.std.size()];
+    values[i] = (given[i] - u.mean[c % u.mean.size()]) / u.std[c % u.std.size()];
   }
+  return result;
+}
+
+// The smallest and the largest value of an input.
+Result<std::pair<float, float>> range_of(SampleSource& samples, std::size_t input,
+                                         std::size_t most) {
+  std::pair<float, float> range{0, 0};
+  for (std::size_t i = 0; i < std::min(samples.count(), most); ++i) {
+    FOLD8_TRY(const std::vector<Tensor> inputs, samples.sample(i));
+    for (const float v : inputs[input].as<const float>())
+      range = {std::min(range.first, v), std::max(range.second, v)};
+  }
+  return range;
 }
 
 std::string list_of(const std::vector<float>& v) {
@@ -259,14 +289,24 @@ Result<std::optional<PreprocessGuess>> guess_preprocessing(std::shared_ptr<const
   first.most_samples = std::min(options.most_samples, kGuessSamples);
   FOLD8_TRY(const auto before, Meter(model, first).run(samples));
   if (before.empty() || !before[0].disagrees()) return best;
-  for (const Usual& u : usual_preprocessing()) {
-    if (u.mean.size() > 1 && g.type(g.inputs[input]).shape.extent(axis) != 3) continue;
-    const auto after = Meter(model, first).run(samples, [&](std::vector<Tensor>& inputs) {
-      standardise(inputs[input], axis, u);
+  FOLD8_TRY(const auto range, range_of(samples, input, options.most_samples));
+  const auto measure = [&](const Usual& u, const BatchNormOptions& o) {
+    return Meter(model, o).run(samples, [&](std::vector<Tensor>& inputs) {
+      inputs[input] = standardised(inputs[input], axis, u);
     });
-    if (!after.ok() || after->empty()) continue;
+  };
+  for (const Usual& u : usual_preprocessing()) {
+    if (range.first < u.lowest * kPastEnd || range.second > u.highest * kPastEnd) continue;
+    if (u.mean.size() > 1 && g.type(g.inputs[input]).shape.extent(axis) != 3) continue;
+    const auto after = measure(u, first);
+    if (!after.ok() || after->empty() || (*after)[0].disagrees()) continue;
     const double distance = (*after)[0].distance;
     if (distance > kExplained * before[0].distance || (best && distance >= best->after)) continue;
+    // A few samples may agree by chance.
+    BatchNormOptions all = first;
+    all.most_samples = options.most_samples;
+    const auto proof = measure(u, all);
+    if (!proof.ok() || proof->empty() || (*proof)[0].disagrees()) continue;
     best = PreprocessGuess{
         g.value(g.inputs[input]).name, u.name, u.mean, u.std, before[0].distance, distance};
   }

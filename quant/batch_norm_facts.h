@@ -51,7 +51,8 @@ struct PreprocessGuess {
   double before = 0, after = 0;  // BatchNormFacts::distance of the first BatchNorm
   std::string flag() const;      // --preprocess 'x:mean=..,std=..'
 };
-// nullopt: nothing usual makes the statistics agree.
+// Only for data within the range that the preprocessing is for, and only if the first BatchNorm
+// agrees with the samples so changed. nullopt: nothing usual does that.
 Result<std::optional<PreprocessGuess>> guess_preprocessing(std::shared_ptr<const exec::Model> model,
                                                            SampleSource& samples,
                                                            const BatchNormOptions& options = {});

@@ -7,22 +7,17 @@
 #include <numeric>
 #include <optional>
 
+#include "quant/overflow.h"
 #include "quant/run_samples.h"
 #include "runtime/format/layout.h"
 
 namespace fold8::quant {
 namespace {
 
-Error bad_value(const std::string& name, std::span<const float> values, std::size_t i) {
-  return invalid_model("tensor '" + name + "' holds " +
-                       (std::isnan(values[i]) ? "NaN" : "an infinity") + " (element " +
-                       std::to_string(i) + "); remove the sample or repair the data");
-}
-
 // Observes tensors of one sample after the other.
 class Watcher {
  public:
-  Watcher(const graph::Graph& g, const CalibrateOptions& options, CalibrationTable& table) {
+  Watcher(const graph::Graph& g, const CalibrateOptions& options, CalibrationTable& table) : g_(g) {
     watched_.resize(static_cast<std::size_t>(g.value_count()));
     for (graph::ValueId v = 0; v < g.value_count(); ++v) {
       const std::string& name = g.value(v).name;
@@ -37,7 +32,11 @@ class Watcher {
     }
   }
 
-  void begin(std::uint64_t sample) { sample_ = sample; }
+  // `inputs` stay until the sample has run.
+  void begin(std::uint64_t sample, const std::vector<TensorView>& inputs) {
+    sample_ = sample;
+    inputs_ = &inputs;
+  }
 
   Status see(graph::ValueId v, const TensorView& t) {
     const auto& w = watched_[static_cast<std::size_t>(v)];
@@ -58,7 +57,13 @@ class Watcher {
   }
 
  private:
-  static Status only_infinite(const std::string& name, std::span<const float> values) {
+  Error bad_value(const std::string& name, std::span<const float> values, std::size_t i) const {
+    return invalid_model("tensor '" + name + "' holds " +
+                         (std::isnan(values[i]) ? "NaN" : "an infinity") + " (element " +
+                         std::to_string(i) + "); " + what_to_repair(g_, *inputs_));
+  }
+
+  Status only_infinite(const std::string& name, std::span<const float> values) const {
     for (std::size_t i = 0; i < values.size(); ++i)
       if (std::isnan(values[i])) return bad_value(name, values, i);
     return ok_status();
@@ -70,7 +75,9 @@ class Watcher {
     const std::string* name;
   };
   std::vector<std::optional<Watched>> watched_;
+  const graph::Graph& g_;
   std::uint64_t sample_ = 0;
+  const std::vector<TensorView>* inputs_ = nullptr;
 };
 
 // Every element has the bytes of the first.
@@ -183,7 +190,7 @@ Result<CalibrationTable> calibrate(std::shared_ptr<const exec::Model> model, Sam
   callbacks.begin = [&](std::size_t i, const std::vector<TensorView>& inputs) {
     const std::uint64_t hash = hash_of(inputs);
     remember_sample(inputs, i, hash, table);
-    watcher.begin(hash);
+    watcher.begin(hash, inputs);
     current = i;
     return ok_status();
   };

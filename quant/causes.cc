@@ -183,6 +183,9 @@ class Concluder {
       const RoundingFacts& r = facts_.roundings[*p.rounding];
       f.tensor = r.where.tensor;
       f.cause = cause_of_rounding(r, facts_);
+      if (const auto pair = options_.file_scales.find(f.tensor);
+          pair != options_.file_scales.end() && !pair->second.empty())
+        f.cause.text += "; the scale is the file's own, of '" + pair->second + "'";
     } else if (p.attention) {
       f.cause.kind = CauseKind::attention;
       f.cause.text = "its products of two activations are rounded to 8 bits, each row by itself";

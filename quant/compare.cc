@@ -8,6 +8,8 @@
 
 #include "quant/layers.h"
 #include "quant/numbers.h"
+#include "quant/observer.h"
+#include "quant/overflow.h"
 #include "quant/plain_f32.h"
 #include "quant/single_layer.h"
 #include "runtime/exec/session.h"
@@ -96,6 +98,16 @@ class Comparer {
                             ": repair that sample or leave it out",
                         e);
     }
+    return e;
+  }
+
+  // Numbers that are not finite in the reference itself are not what the other model did.
+  template <class Range>
+  Error told(Error e, const Range& reference) const {
+    const auto finite = [](auto v) { return std::isfinite(v); };
+    if (std::all_of(reference.begin(), reference.end(), finite)) return e;
+    const std::string why = first_overflow(reference_, inputs_);
+    if (!why.empty()) e.message += "; in the reference itself, " + why;
     return e;
   }
 
@@ -199,7 +211,7 @@ class Comparer {
     if (!got || got->size() != reference.size()) return ok_status();
     undo_rescale(g.value(v), t.shape, *got);
     if (const Status s = layer.accumulated.add(reference, *got); !s.ok())
-      return at_sample(s.error(), layer.error.name);
+      return at_sample(told(s.error(), reference), layer.error.name);
     if (layer.plotter) layer.plotter->add(sample_, t.shape, reference, *got);
     if (!layer.codes.empty()) count_codes(layer, g.value(v), t, reference);
     return ok_status();
@@ -220,7 +232,8 @@ class Comparer {
   Status one_sample(const std::vector<Tensor>& inputs) {
     tensors_.clear();
     const Graph &a = reference_->graph(), &b = other_->graph();
-    std::vector<TensorView> views(inputs.size());
+    inputs_.resize(inputs.size());
+    std::vector<TensorView>& views = inputs_;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       views[i] = inputs[i].view();
       keep(a, a.inputs[i], views[i]);
@@ -246,7 +259,8 @@ class Comparer {
         return at_sample(
             invalid_model("shapes differ: " + to_string(x.shape) + " and " + to_string(y.shape)),
             name);
-      if (const Status s = meters_[p].add(u, v); !s.ok()) return at_sample(s.error(), name);
+      if (const Status s = meters_[p].add(u, v); !s.ok())
+        return at_sample(told(s.error(), u.values), name);
       if (options_.on_output)
         if (const Status s = options_.on_output({name, x.dtype, x.shape, u.values, v.values});
             !s.ok())
@@ -271,7 +285,7 @@ class Comparer {
     if (got->size() != ref->second.second.size()) return ok_status();
     undo_rescale(other_->graph().value(layer.value), ref->second.first, *got);
     if (const Status s = layer.own.add(ref->second.second, *got); !s.ok())
-      return at_sample(s.error(), layer.error.name);
+      return at_sample(told(s.error(), ref->second.second), layer.error.name);
     return ok_status();
   }
 
@@ -310,6 +324,7 @@ class Comparer {
   std::set<std::string> reference_names_, wanted_;
   Tensors tensors_;
   std::size_t sample_ = 0;
+  std::vector<TensorView> inputs_;  // of the sample, as the reference takes them
 };
 
 }  // namespace

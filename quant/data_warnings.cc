@@ -46,6 +46,9 @@ void one_sample(const CalibrationTable& table, std::vector<std::string>& warning
 
 // Two halves of the samples, by their hashes, that differ in most tensors.
 void unsettled(const CalibrationTable& table, std::vector<std::string>& warnings) {
+  std::uint64_t odd = 0;
+  for (const auto& [hash, times] : table.seen.times()) odd += hash & 1;
+  if (std::min<std::uint64_t>(odd, table.seen.times().size() - odd) < kLeastInHalf) return;
   std::vector<double> shares;
   for (const auto& [name, o] : table.tensors) {
     const auto [lo, hi] = std::minmax(o.halves()[0], o.halves()[1]);

@@ -14,6 +14,7 @@ inline constexpr double kOneSampleShare = 0.8;       // of the tensors whose lar
 inline constexpr double kOneSampleFactor = 1.5;      // over the second largest, in the middle one
 inline constexpr double kUnsettledHalf = 0.6;        // of the other half's range, likewise
 inline constexpr std::uint64_t kLeastForSpread = 8;  // different samples; with fewer, chance rules
+inline constexpr std::uint64_t kLeastInHalf = 3;     // of them: hashes need not part them evenly
 
 // Whole sentences with what to do. They depend on the set of samples alone, so merged statistics
 // give the same ones.

@@ -28,6 +28,12 @@ bool passes_on(const graph::Op& op) {
                 graph::Relayout, graph::Dequantize>(op);
 }
 
+// What a Q/DQ pair of the file rounded may be rounded once more for the layer that reads it.
+bool rounds_again(const graph::Op& op) {
+  const auto* q = std::get_if<graph::DynamicQuantize>(&op);
+  return std::holds_alternative<graph::Quantize>(op) || (q != nullptr && !q->rotated);
+}
+
 bool rotates(const graph::Op& op) {
   const auto* q = std::get_if<graph::DynamicQuantize>(&op);
   return q != nullptr && q->rotated;
@@ -118,7 +124,7 @@ class Finder {
     if (g_.is_output(v)) r.is_output = true;
     for (const NodeId id : consumers_[static_cast<std::size_t>(v)]) {
       const Node& n = g_.node(id);
-      if (passes_on(n.op)) {
+      if (passes_on(n.op) || rounds_again(n.op)) {
         for (const ValueId y : n.outputs)
           if (y != kNoValue) follow(y, r, seen);
       } else if (!n.outputs.empty() && n.outputs[0] != kNoValue) {

@@ -31,7 +31,7 @@ struct Rounding {
   bool by_layer = false;                // the layer named `tensor` writes the codes itself
   bool to_matrix = false;               // a Linear multiplies it
   bool is_output = false;               // what was rounded reaches a graph output
-  std::vector<RoundingReader> readers;  // also through data movement
+  std::vector<RoundingReader> readers;  // also through data movement and further rounding
   std::vector<std::string> parts;       // of a Concat: its float operands, by name, in order
 };
 

@@ -78,6 +78,32 @@ TEST(Calibrate, ErrorsNameSampleAndTensor) {
                                   HasSubstr("infinity")));  // exp overflows
 }
 
+TEST(Calibrate, WhatIsNotFiniteIsBlamedOnTheDataOrOnTheModel) {
+  const float inf = std::numeric_limits<float>::infinity();
+  const auto message = [&](float weight, float value) {
+    graph::Graph g;
+    const TensorType f32{DType::f32, Shape{1, 2}, {}, Layout::plain};
+    const graph::ValueId x = g.add_value("x", f32), y = g.add_value("y", f32);
+    g.inputs.push_back(x);
+    const std::vector<float> w{1, weight, 2, 1};
+    g.add_node(graph::Linear{}, "n", {x, g.add_constant<float>("w", Shape{2, 2}, w)}, {y});
+    g.outputs.push_back(y);
+    MemorySamples samples({{tensor_of({1, 2}, {1, value})}});
+    CalibrateOptions options;
+    options.observe = {"y"};
+    const auto table = calibrate(model_of(g), samples, options);
+    EXPECT_FALSE(table.ok());
+    return table.ok() ? std::string() : table.error().message;
+  };
+  EXPECT_THAT(message(1, inf), AllOf(HasSubstr("'y' holds"), HasSubstr("repair the data")));
+  EXPECT_THAT(message(2, 3.4e38f), HasSubstr("repair the data"));
+  EXPECT_THAT(message(inf, 1), AllOf(HasSubstr("the model is at fault: its constant 'w' holds an "
+                                               "infinity; repair the model"),
+                                     ::testing::Not(HasSubstr("data"))));
+  EXPECT_THAT(message(std::nanf(""), 1), HasSubstr("'w' holds NaN; repair the model"));
+  EXPECT_THAT(message(3e38f, 4), AllOf(HasSubstr("'w' reaches"), HasSubstr("repair the model")));
+}
+
 TEST(Calibrate, WhatNobodyObservesMayBeInfinite) {
   MemorySamples samples({{tensor_of({1, 2}, {1, 200})}});
   CalibrateOptions options;

@@ -36,6 +36,24 @@ const LayerError& layer(const Comparison& c, const std::string& name) {
   return c.layers.at(0);
 }
 
+// Weights of 1e30 twice over: what the float model itself makes of finite samples.
+TEST(Compare, AnOverflowOfTheReferenceIsNotBlamedOnTheOtherModel) {
+  const auto net = [](const char* w) {
+    return parsed(
+        "x: f32[1,2]\na = linear(x, f32[2,2]{1e30,2e30, 1e30,1e30})\ny = linear(a, f32[1,2]{" +
+        std::string(w) + "})\nreturn y");
+  };
+  MemorySamples samples({{tensor_of({1, 2}, {1, 0.5f})}});
+  const std::string e = error_of(net("1e30,1e30"), net("-1e30,-1e30"), samples);
+  EXPECT_THAT(e, AllOf(HasSubstr("inf in the reference and -inf in the other model"),
+                       HasSubstr("in the reference itself, tensor 'y' is the first that holds an "
+                                 "infinity"),
+                       HasSubstr("the model is at fault"), HasSubstr("repair the model")));
+  // The other one overflows alone.
+  const std::string other = error_of(net("1,1"), net("1e30,1e30"), samples);
+  EXPECT_THAT(other, ::testing::Not(HasSubstr("reference itself")));
+}
+
 TEST(Compare, AModelAgainstItselfIsExact) {
   const graph::Graph g = parsed(
       "x: f32[n,4,6,6]\nc = conv(x, random:f32[4,4,3,3], random:f32[4]) kernel=[3,3] strides=[1,1] "

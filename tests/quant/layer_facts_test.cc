@@ -251,9 +251,30 @@ TEST(BatchNormFacts, AgreeAndDisagree) {
   EXPECT_NEAR((*not_so)[0].median_spread, 30, 5);
 }
 
+MemorySamples pixels(float mean, float deviation) {
+  auto samples = pictures(mean, deviation);
+  for (auto& sample : samples.all())
+    for (float& v : sample[0].as<float>()) v = std::clamp(v, 0.0f, 255.0f);
+  return samples;
+}
+
+TEST(BatchNormFacts, APreprocessingIsOfferedOnlyIfItsNumbersAgree) {
+  const graph::Graph g = picture_net("0,0,0", "1,1,1");
+  // Values about 6, or up to 120 with a small spread: every usual change leaves statistics wrong.
+  for (MemorySamples given : {pixels(6.5f, 1.5f), pixels(118, 4)}) {
+    const auto guess = guess_preprocessing(model_of(g), given);
+    ASSERT_TRUE(guess.ok());
+    EXPECT_FALSE(guess->has_value());
+  }
+  auto below_zero = pixels(118, 58);
+  EXPECT_TRUE(guess_preprocessing(model_of(g), below_zero).value().has_value());
+  below_zero.all().back()[0].as<float>()[5] = -40;  // no pixels in 0..255
+  EXPECT_FALSE(guess_preprocessing(model_of(g), below_zero).value().has_value());
+}
+
 TEST(BatchNormFacts, ThePreprocessingIsGuessed) {
   const graph::Graph g = picture_net("0,0,0", "1,1,1");
-  auto raw = pictures(118, 58), right = pictures(0, 1), strange = pictures(1e6f, 3);
+  auto raw = pixels(118, 58), right = pictures(0, 1), strange = pictures(1e6f, 3);
   const auto guess = guess_preprocessing(model_of(g), raw);
   ASSERT_TRUE(guess.ok()) << guess.error().message;
   ASSERT_TRUE(guess->has_value());

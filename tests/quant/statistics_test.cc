@@ -284,6 +284,22 @@ TEST(DataWarnings, RangesThatDependOnTheHalfOfTheSamples) {
   EXPECT_THAT(data_warnings(table(6)), IsEmpty());
 }
 
+// By their hashes, all samples may fall into one half, or nearly all.
+TEST(DataWarnings, AHalfWithoutSamplesIsNotCompared) {
+  for (const std::uint64_t odd : {0, 1, 2, 3}) {
+    CalibrationTable t;
+    for (std::uint64_t i = 0; i < 8; ++i) {
+      const std::uint64_t hash = 2 * i + (i < odd ? 1 : 0);
+      ++t.samples;
+      ++t.rows;
+      t.seen.add(hash);
+      const float size = i < odd ? 1.0f : 4.0f;
+      t.tensors["t"].add(std::vector<float>{-size, size}, hash);
+    }
+    EXPECT_EQ(data_warnings(t).size(), odd < kLeastInHalf ? 0u : 1u) << odd;
+  }
+}
+
 TEST(DataWarnings, ConstantAndUnfilledTensors) {
   Observer o;
   EXPECT_THAT(*range_warning("t", o), HasSubstr("filled by no sample"));
