@@ -64,6 +64,7 @@ class Attempts {
   const TypicalInput& typical() const { return typical_; }
   // What the best one started from, and its options (without a calibration).
   Base& base() { return *base_; }
+  const Base& base() const { return *base_; }
   const QuantizeOptions& chosen() const { return chosen_; }
 
   // The float network, made when it is needed: as large as the weights once more.

@@ -169,11 +169,15 @@ CandidateScorer::CandidateScorer(const Graph& reference, std::vector<std::string
     opened_ = session.error();
 }
 
-std::size_t CandidateScorer::numbers() const {
+// Whether any was run for a score or all scores were remembered.
+Result<std::size_t> CandidateScorer::numbers() {
+  FOLD8_CHECK_OK(opened_);
+  FOLD8_TRY(const std::vector<Tensor> inputs, samples_.sample(0));
+  std::vector<TensorView> views;
+  for (const Tensor& t : inputs) views.push_back(t.view());
+  FOLD8_TRY(const std::vector<TensorView> outputs, wanted(0, views));
   std::size_t count = 1;
-  if (!kept_.empty())
-    for (const Tensor& t : kept_.begin()->second)
-      count += static_cast<std::size_t>(t.shape().count());
+  for (const TensorView& t : outputs) count += static_cast<std::size_t>(t.shape.count());
   return count;
 }
 

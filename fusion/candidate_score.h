@@ -58,8 +58,8 @@ class CandidateScorer {
 
   std::size_t outputs() const { return judged_.size(); }
   std::size_t samples() const { return samples_.count(); }
-  // Judged numbers of a sample that was run; at least 1.
-  std::size_t numbers() const;
+  // Judged numbers of the first sample; at least 1.
+  Result<std::size_t> numbers();
   // Of the samples [from, to). Errors name output and sample.
   Result<Sums> score(const graph::Graph& candidate, std::size_t from, std::size_t to);
 

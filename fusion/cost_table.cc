@@ -7,6 +7,7 @@
 #include <span>
 #include <tuple>
 
+#include "runtime/format/layout.h"
 #include "runtime/kernels/math_double.h"
 
 namespace fold8::fusion {
@@ -148,6 +149,7 @@ Result<CostTable::Row> CostTable::parse_row(std::string_view line) {
 
 Result<CostTable> CostTable::parse(std::string_view text, const std::string& origin) {
   CostTable table;
+  table.digest_ = format::checksum(text.data(), text.size());
   std::set<std::tuple<CostKind, std::int64_t, std::int64_t, std::int64_t>> seen;
   bool header = false;
   for (int number = 1; !text.empty(); ++number) {

@@ -65,6 +65,7 @@ class CostTable {
   static Result<CostTable> parse(std::string_view text, const std::string& origin);
 
   const std::string& target() const { return target_; }
+  std::uint64_t digest() const { return digest_; }  // of the text, comments and all
 
   // The time per multiply-add (or element) of the four nearest rows of that kind, times those of
   // `key`. Near: d^2 = ln^2(m/m') + ln^2(n/n') + ln^2(k/k'); the rates are averaged geometrically
@@ -82,6 +83,7 @@ class CostTable {
   std::vector<const Row*> rows_of(CostKind kind) const;
   static Result<Row> parse_row(std::string_view line);
   std::string target_;
+  std::uint64_t digest_ = 0;
   std::vector<Row> rows_;
 };
 

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "runtime/format/f8.h"
-
 namespace fold8::fusion {
 namespace {
 
@@ -85,10 +83,10 @@ Result<std::size_t> Search::add_origin(const graph::Graph& fused, ConvertOptions
   FOLD8_TRY(source->float_model, source->attempts.float_model(source->attempts.base()));
   source->has_streams = has_streams(best);
   source->tables = best.outcome.tables;
-  FOLD8_TRY(const std::string bytes, format::to_bytes(source->float_model->graph()));
+  FOLD8_TRY(std::string key, key_of_source(*source));
   const QuantizeOptions chosen = source->attempts.chosen();
   origins_.push_back(
-      {origin_text(smoothing, chosen), smoothing, source, chosen, key_of_bytes(bytes), {}});
+      {origin_text(smoothing, chosen), smoothing, source, chosen, std::move(key), {}});
   return origins_.size() - 1;
 }
 

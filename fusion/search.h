@@ -63,7 +63,7 @@ class Search {
     std::string what, smoothing;  // for people
     std::shared_ptr<Source> source;
     QuantizeOptions options;
-    std::string key;            // of the float network
+    std::string key;            // key_of_source()
     std::vector<double> noise;  // [choices]; empty: not ranked yet
     bool float_tables = false;
   };
@@ -107,8 +107,8 @@ class Search {
   Result<Attempt> emit(const Candidate& c);
   QuantizeOptions options_of(const Candidate& c) const;
   std::string key_of(const Candidate& c) const;
-  static std::string key_of_bytes(const std::string& bytes);
-  std::string key_of_origin(std::size_t origin) const;
+  Result<std::string> key_of_source(const Source& source) const;
+  std::string key_of_ranking(std::size_t origin) const;
   double severity_of(const Sums& sums) const;
   bool hopeless(const Sums& sums) const;
   void describe(const Candidate& c, SearchStep& step) const;

@@ -6,6 +6,7 @@
 #include "fusion/pipeline.h"
 #include "fusion/search.h"
 #include "fusion/text.h"
+#include "quant/statistics.h"
 #include "runtime/format/f8.h"
 #include "runtime/format/layout.h"
 #include "runtime/kernels/math_double.h"
@@ -14,7 +15,7 @@ namespace fold8::fusion {
 namespace {
 
 // A score can change from one version of these to the next: a log of before must not be believed.
-constexpr const char* kKeyVersion = "fold8 search 1";
+constexpr const char* kKeyVersion = "fold8 search 2";
 constexpr std::size_t kFirstShare = 4;    // one in so many samples is scored first, and at least
 constexpr std::size_t kFirstSamples = 4;  // so many
 constexpr double kHopeless = 3;           // times the error that is allowed: no further samples
@@ -44,20 +45,38 @@ class Key {
   std::string bytes_;
 };
 
+void add_names(const auto& names, Key& key) {
+  key.number(std::uint64_t{names.size()});
+  for (const std::string& name : names) key.add(name);
+}
+
+// Every field that can change what is emitted, each list with its length. A field that joins
+// QuantizeOptions joins here (`calibration` is part of the origin's key, `cache` changes nothing,
+// and why a layer is left float is for people); of ConvertOptions what acts on the network, the
+// ranges or the chosen QuantizeOptions is seen in these, the rest is in the origin's key.
 void add_options(const QuantizeOptions& o, Key& key) {
   for (int e :
        {static_cast<int>(o.method), static_cast<int>(o.activations), static_cast<int>(o.streams),
         static_cast<int>(o.attention), static_cast<int>(o.weights)})
     key.number(static_cast<std::uint64_t>(e));
-  key.number(o.percentile);
-  for (const std::string& glob : o.keep_float) key.add(glob);
+  key.number(o.percentile).number(static_cast<std::uint64_t>(o.weight_group));
+  add_names(o.keep_float, key);
+  key.number(std::uint64_t{o.also_float.size()});
   for (const auto& [name, why] : o.also_float) key.add(name);
-  for (const std::string& name : o.static_inputs) key.add(name);
-  for (const std::string& name : o.rotated_inputs) key.add("rotated").add(name);
+  add_names(o.static_inputs, key);
+  add_names(o.rotated_inputs, key);
+  key.number(std::uint64_t{o.rounded ? o.rounded->size() : 0});
   if (o.rounded)
-    for (const auto& [name, w] : *o.rounded) key.add(name).raw(w.codes.data(), w.codes.size());
+    for (const auto& [name, w] : *o.rounded) {
+      key.add(name).number(std::uint64_t{w.codes.size()}).raw(w.codes.data(), w.codes.size());
+      key.number(std::uint64_t{w.params.scales().size()});
+      for (const float scale : w.params.scales()) key.number(static_cast<double>(scale));
+    }
+  key.number(std::uint64_t{o.bias_corrections.size()});
   for (const auto& [name, shift] : o.bias_corrections)
-    key.add(name).raw(shift.data(), shift.size() * sizeof(double));
+    key.add(name)
+        .number(std::uint64_t{shift.size()})
+        .raw(shift.data(), shift.size() * sizeof(double));
 }
 
 }  // namespace
@@ -88,20 +107,42 @@ QuantizeOptions Search::options_of(const Candidate& c) const {
   return o;
 }
 
-std::string Search::key_of_bytes(const std::string& bytes) { return Key().add(bytes).text(); }
+// What candidates of a source share beside their options: the float network (as options for
+// smoothing, equalization, norms and preprocessing left it), the ranges (of the samples or of a
+// file), and what chooses layers for speed.
+Result<std::string> Search::key_of_source(const Source& source) const {
+  Key key;
+  FOLD8_TRY(const std::string network, format::to_bytes(source.float_model->graph()));
+  key.add(network);
+  const Attempts::Base& base = source.attempts.base();
+  key.number(std::uint64_t{base.table.has_value()});
+  if (base.table) {
+    FOLD8_TRY(const std::string ranges, quant::to_bytes(quant::Statistics{0, *base.table}));
+    key.add(ranges);
+  }
+  key.number(std::uint64_t{options_.cost_table != nullptr});
+  if (options_.cost_table != nullptr) key.number(options_.cost_table->digest());
+  key.number(std::uint64_t{base.shapes.size()});
+  for (const auto& [name, shape] : base.shapes) key.add(name).add(to_string(shape));
+  return key.text();
+}
 
-std::string Search::key_of_origin(std::size_t origin) const {
+std::string Search::key_of_ranking(std::size_t origin) const {
+  Key key;
+  for (const FloatChoice& choice : choices_)
+    key.add(choice.name).number(std::uint64_t{choice.fixed}).number(std::uint64_t{choice.imported});
   Candidate c;
   c.origin = origin;
   c.corrections = origins_[origin].options.bias_corrections;
   c.left_float.resize(choices_.size());
-  return key_of(c);
+  return "noise " + key.add(key_of(c)).text();
 }
 
 std::string Search::key_of(const Candidate& c) const {
   Key key;
   key.add(kKeyVersion).add(origins_[c.origin].key).add(data_key_);
-  for (const std::string& name : search_.judged) key.add(name);
+  add_names(search_.judged, key);
+  key.number(std::uint64_t{target_.labels.size()});
   for (const std::int64_t label : target_.labels) key.number(static_cast<std::uint64_t>(label));
   add_options(options_of(c), key);
   return key.text();

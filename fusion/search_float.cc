@@ -21,7 +21,7 @@ Status Search::rank(std::size_t origin) {
   if (!o.noise.empty()) return ok_status();
   const StageLog::Clock clock(log_, "rank layers");
   const Attempts::Base& base = o.source->attempts.base();
-  const std::string key = "noise " + key_of_origin(origin);
+  const std::string key = key_of_ranking(origin);
   if (options_.memory != nullptr)
     if (const auto* values = options_.memory->find(key);
         values && values->size() == choices_.size()) {
@@ -32,7 +32,8 @@ Status Search::rank(std::size_t origin) {
   options.calibration = base.table ? &*base.table : nullptr;
   RankOptions how;
   how.judged = search_.judged;
-  how.samples = std::clamp<std::size_t>(kRankNumbers / scorer_->numbers(), 4, kMostRankSamples);
+  FOLD8_TRY(const std::size_t numbers, scorer_->numbers());
+  how.samples = std::clamp<std::size_t>(kRankNumbers / numbers, 4, kMostRankSamples);
   how.threads = options_.threads;
   FOLD8_TRY(o.noise, noises(base.graph, o.source->float_model, options, choices_,
                             samples_.calibration, how));

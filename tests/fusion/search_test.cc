@@ -4,7 +4,9 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <set>
 
+#include "fusion/statistics.h"
 #include "tests/fusion/int8_testing.h"
 
 namespace fold8::fusion {
@@ -114,6 +116,74 @@ TEST(Search, TheSameBytesWhetherScoresAreRememberedOrNot) {
   const auto other = searched(target, &memory, 30);
   ASSERT_TRUE(other.ok());
   EXPECT_EQ(other->summary.search->remembered, 0u);
+}
+
+// A memory of a search with other options must not answer: each option that changes a candidate is
+// in its key.
+TEST(Search, OtherOptionsRememberNothing) {
+  const graph::Graph g = parsed(
+      "x: f32[4,32]\na = linear(x, random:f32[32,32], random:f32[32]) activation=clip a=0 b=inf\n"
+      "b = linear(a, random:f32[48,32]) activation=clip a=0 b=inf\n"
+      "c = linear(b, random:f32[5,48])\ny = softmax(c)\nreturn y");
+  auto source = normal_samples(g, 24, 7), others = normal_samples(g, 24, 8);
+  const auto search = [&](const ConvertOptions& options, SearchMemory* memory) {
+    ConvertOptions o = options;
+    o.memory = memory;
+    o.target = of_sqnr(43);
+    return convert(g, &source, o);
+  };
+  const auto statistics = fusion::measure(g, others, {});
+  ASSERT_TRUE(statistics.ok()) << statistics.error().message;
+  const std::string rows =
+      "# target: t\nkind,m,n,k,int8_us,f32_us,int8_to_f32_us,f32_to_int8_us\n"
+      "linear,4,32,32,";
+  const auto slow = CostTable::parse(rows + "1,9,1,9\nlinear,4,5,48,90,1,90,1\n", "slow"),
+             quick = CostTable::parse(rows + "1,9,1,9\nlinear,4,5,48,1,9,1,9\n", "quick");
+  ASSERT_TRUE(slow.ok() && quick.ok());
+  const std::vector<std::pair<const char*, void (*)(ConvertOptions&)>> changes = {
+      {"weight_group", [](ConvertOptions& o) { o.quantize.weight_group = 8; }},
+      {"weights",
+       [](ConvertOptions& o) { o.quantize.weights = quant::WeightGranularity::per_tensor; }},
+      {"percentile",
+       [](ConvertOptions& o) {
+         o.quantize.method = quant::Method::percentile;
+         o.quantize.percentile = 0.95;
+       }},
+      {"method", [](ConvertOptions& o) { o.quantize.method = quant::Method::mse; }},
+      {"activations", [](ConvertOptions& o) { o.quantize.activations = Activations::dynamic; }},
+      {"keep_float", [](ConvertOptions& o) { o.quantize.keep_float = {"a"}; }},
+      {"streams", [](ConvertOptions& o) { o.quantize.streams = Streams::f32; }},
+      {"attention", [](ConvertOptions& o) { o.quantize.attention = AttentionProducts::f32; }},
+  };
+  std::vector<std::pair<const char*, ConvertOptions>> cases;
+  for (const auto& [what, change] : changes) {
+    cases.emplace_back(what, ConvertOptions{});
+    change(cases.back().second);
+  }
+  cases.emplace_back("statistics", ConvertOptions{});
+  cases.back().second.statistics = &*statistics;
+  cases.emplace_back("slow", ConvertOptions{});
+  cases.back().second.cost_table = &*slow;
+  cases.emplace_back("quick", ConvertOptions{});
+  cases.back().second.cost_table = &*quick;
+  cases.emplace_back("rotation", ConvertOptions{});
+  cases.back().second.quantize.activations = Activations::dynamic;
+  cases.back().second.rotate = Rotation::on;
+  const std::set<std::string_view> tried_anyway = {"method", "activations", "rotation"};
+  Memory memory;
+  ASSERT_TRUE(search({}, &memory).ok());
+  for (const auto& [what, options] : cases) {
+    const auto fresh = search(options, nullptr), from_log = search(options, &memory);
+    ASSERT_TRUE(fresh.ok()) << what << ": " << fresh.error().message;
+    ASSERT_TRUE(from_log.ok()) << what << ": " << from_log.error().message;
+    EXPECT_EQ(bytes_of(*fresh), bytes_of(*from_log)) << what;
+    EXPECT_EQ(fresh->summary.search->met, from_log->summary.search->met) << what;
+    const auto again = search(options, &memory);
+    EXPECT_EQ(again->summary.search->scored, 0u) << what;
+    if (tried_anyway.count(what) == 0) {
+      EXPECT_GT(from_log->summary.search->scored, 0u) << what;
+    }
+  }
 }
 
 TEST(Search, FewSamplesAreNotHeldOut) {
