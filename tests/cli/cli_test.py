@@ -341,6 +341,54 @@ def outputs(t, good):
             t.checks.expect(status == IO, f'{command[0]}: standard output is full: status {status}')
 
 
+def overwrites(t, good):
+    """No output goes over a file that the command reads: refused before anything is written."""
+    import numpy as np
+
+    def sample(name):
+        path = t.work / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        np.savez(path, **one_image())
+        return path
+
+    one, other = sample('data/s0.npz'), sample('data/s1.npz')
+    stack = t.npz('stack.npz', **one_image(4))
+    again = sample('again.npz')
+    labels = t.work / 'labels.npy'
+    np.save(labels, np.zeros(4, np.int64))
+    link = t.work / 'link.npz'
+    link.symlink_to(one)
+    model = t.file('model.f8', good.read_bytes())
+    report = ['report', CNN, good, '--data', stack, '--stacked', '--outputs-only']
+    cases = [('convert -o, a sample', ['convert', CNN, '-o', one, '--calib', one], one),
+             ('convert -o, inside a folder', ['convert', CNN, '-o', other, '--calib', one.parent], other),
+             ('convert -o, through a link', ['convert', CNN, '-o', link, '--calib', one.parent], one),
+             ('convert --json', ['convert', CNN, '-o', t.work / 'o.f8', '--calib', one, '--json', one], one),
+             ('convert -o, data of --recalib', ['convert', CNN, '-o', again, '--calib', one, '--recalib', again], again),
+             ('convert -o, data that --recalib replaces', ['convert', CNN, '-o', one, '--calib', one, '--recalib', again], one),
+             ('convert --search-log', ['convert', CNN, '-o', t.work / 'o.f8', '--calib', one, '--target-sqnr', 20, '--search-log', one], one),
+             ('convert -o, labels', ['convert', CNN, '-o', labels, '--calib', stack, '--stacked', '--max-accuracy-drop', 0.1, '--labels', labels], labels),
+             ('calibrate -o', ['calibrate', CNN, '-o', other, '--data', one.parent], other),
+             ('fold -o', ['fold', CNN, '-o', one, '--smooth', 0.5, '--calib', one], one),
+             ('bench --json', ['bench', good, '--input', one, '--seconds', 0, '--json', one], one)]
+    for option in ('--html', '--json', '--junit'):
+        cases += [(f'report {option}, data', [*report, option, stack], stack),
+                  (f'report {option}, labels', [*report, '--labels', labels, option, labels], labels)]
+    output = t.fold8.facts(t.work / 'facts.json', 'inspect', good)['outputs'][0]['name']
+    cases.append(('report --html, OUTPUT=labels', [*report, '--labels', f'{output}={labels}', '--html', labels], labels))
+    for what, command, path in cases:
+        t.refuses(f'overwritten: {what}', command, USAGE, ['would overwrite the input', path.name])
+    image = t.work / 'results' / f'{output.replace("/", "_")}.npy'
+    image.parent.mkdir()
+    np.save(image, one_image()['image'])
+    for what, data in (('a file', image), ('a folder', image.parent), ('NAME=FILE', f'image={image}')):
+        t.refuses(f'overwritten: run --output-dir over {what}', ['run', model, '--input', data, '--output-dir', image.parent], USAGE, ['would overwrite the input', image.name])
+    status, text = t.fold8.start('run', model, '--input', image, '--output-dir', t.work / 'elsewhere')
+    t.checks.expect(status == 0, f'overwritten: results go elsewhere: {status}: {text.strip()[-200:]}')
+    status, text = t.fold8.start('convert', CNN, '-o', t.work / 'data/new.f8', '--calib', one.parent)
+    t.checks.expect(status == 0, f'overwritten: a new file beside the data is none of it: {status}: {text.strip()[-200:]}')
+
+
 def searches(t):
     """convert --target-*: exit statuses, what is written, and a log that a second search goes on from."""
     import numpy as np
@@ -438,7 +486,7 @@ def main():
     good = f8_files(fresh('f8_files'))
     for test in (usage, onnx_files, models, indices, states, searches, causes):
         test(fresh(test.__name__))
-    for test in (inputs, outputs, results):
+    for test in (inputs, outputs, overwrites, results):
         test(fresh(test.__name__), good)
     checks.finish('cli')
 

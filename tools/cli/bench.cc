@@ -185,7 +185,7 @@ Json to_json(const Args& args, const exec::Session& session, int threads, const 
 }
 
 Result<int> bench(const Args& args) {
-  FOLD8_CHECK_OK(check_paths({args.model}, {args.json}));
+  FOLD8_CHECK_OK(check_paths(with_data({args.model}, args.data), {args.json}));
   Figures f;
   const auto load_begin = Clock::now();
   FOLD8_TRY(auto model, load_model(args.model));

@@ -26,7 +26,7 @@ void say_written(const quant::Statistics& s, const std::string& path) {
 
 Result<int> calibrate_model(const CalibrateArgs& args) {
   const auto begin = std::chrono::steady_clock::now();
-  FOLD8_CHECK_OK(check_paths({args.network.model}, {args.output, args.json}));
+  FOLD8_CHECK_OK(check_paths(with_data({args.network.model}, args.data), {args.output, args.json}));
   Progress progress("fold8 calibrate");
   fusion::ConvertOptions options;
   options.threads = args.threads > 0 ? args.threads : usable_cpus();

@@ -1,11 +1,13 @@
 #include "tools/cli/common.h"
 
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstdio>
 #include <filesystem>
 #include <iostream>
+#include <unordered_map>
 
 #include "fusion/convert.h"
 #include "runtime/format/f8.h"
@@ -40,30 +42,39 @@ Status write_json(const Json& json, const std::string& path) {
 
 namespace {
 
-// The same regular file, under whatever name; a file that does not exist yet equals only its own
-// path.
-bool same_file(const std::string& a, const std::string& b) {
+// Equal for the same regular file, under whatever name; for a file that is not there yet, for the
+// same place. Empty: a device or a folder, which may be named twice.
+std::string identity(const std::string& path) {
   namespace fs = std::filesystem;
+  struct stat info {};
+  if (::stat(path.c_str(), &info) == 0)
+    return S_ISREG(info.st_mode) ? fmt::format("{}:{}", info.st_dev, info.st_ino) : "";
   std::error_code ec;
-  if (fs::exists(a, ec) && !fs::is_regular_file(a, ec)) return false;  // devices may be named twice
-  if (fs::equivalent(a, b, ec)) return true;
-  return fs::absolute(a, ec).lexically_normal() == fs::absolute(b, ec).lexically_normal();
+  const fs::path there = fs::weakly_canonical(path, ec);
+  return (ec ? fs::absolute(path, ec).lexically_normal() : there).string();
 }
 
 }  // namespace
 
 Status check_paths(const std::vector<std::string>& inputs,
                    const std::vector<std::string>& outputs) {
-  std::vector<std::pair<std::string, bool>> seen;  // path, is it an input
-  for (const std::string& p : inputs) seen.push_back({p, true});
+  struct Use {
+    std::string path;
+    bool input = false;
+  };
+  std::unordered_map<std::string, Use> seen;
+  for (const std::string& p : inputs)
+    if (!p.empty()) seen.emplace(identity(p), Use{p, true});
   for (const std::string& p : outputs) {
     if (p.empty() || p == "-") continue;
-    for (const auto& [other, input] : seen)
-      if (same_file(p, other))
-        return invalid_argument(input ? "'" + p + "' would overwrite the input '" + other +
-                                            "': give the output another name"
-                                      : "two outputs go to '" + p + "'");
-    seen.push_back({p, false});
+    const std::string id = identity(p);
+    if (id.empty()) continue;
+    const auto [it, fresh] = seen.emplace(id, Use{p, false});
+    if (fresh) continue;
+    return invalid_argument(it->second.input
+                                ? "'" + p + "' would overwrite the input '" + it->second.path +
+                                      "': give the output another name"
+                                : "two outputs go to '" + p + "'");
   }
   return ok_status();
 }

@@ -43,8 +43,8 @@ class Progress {
   bool shown_ = false, terminal_;
 };
 
-// No output may be one of the inputs, nor two outputs the same file ("" and "-" do not count):
-// nothing is lost.
+// No output may be one of the inputs, nor two outputs the same file, under whatever names ("" and
+// "-" do not count): nothing is lost. Every command gives all files it reads and all it writes.
 Status check_paths(const std::vector<std::string>& inputs, const std::vector<std::string>& outputs);
 
 // An input that a run refused (its shape, an index outside a table): the data is bad, not the
@@ -75,6 +75,11 @@ struct DataArgs {
 };
 void add_data_options(CLI::App& app, DataArgs& args, const std::string& flag,
                       const std::string& help, bool required);
+// `inputs` and the files that the data is read from, for check_paths(): also those inside folders,
+// of --calib where --recalib replaces it, and of NAME=FILE.
+std::vector<std::string> with_data(std::vector<std::string> inputs, const DataArgs& args);
+// The files that "FILE" or "NAME=FILE" can mean and that are there.
+std::vector<std::string> named_files(const std::string& argument);
 void add_threads_option(CLI::App& app, int& threads);
 // For fixes of a report: forgets the data options in front of it (--stacked, --mean, ...).
 void add_recalib_option(CLI::App& app, DataArgs& args);

@@ -192,9 +192,10 @@ void say_causes(const Args& args, const fusion::Converted& converted, quant::Sam
 
 Result<int> convert_model(Args args) {
   const auto begin = std::chrono::steady_clock::now();
-  FOLD8_CHECK_OK(
-      check_paths({args.network.model, args.prefer.cost_table, args.stats, args.search.labels},
-                  {args.output, args.json, args.search.log}));
+  FOLD8_CHECK_OK(check_paths(
+      with_data({args.network.model, args.prefer.cost_table, args.stats, args.search.labels},
+                args.data),
+      {args.output, args.json, args.search.log}));
   if (!args.data.again.empty()) args.stats.clear();
   Progress progress("fold8 convert");
   FOLD8_TRY(fusion::ConvertOptions options, options_of(args, progress));

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 
 #include "tools/cli/common.h"
 
@@ -91,6 +92,25 @@ void add_recalib_option(CLI::App& app, DataArgs& o) {
          "Calibration data in place of that of --calib and --stats, read as the options behind it "
          "say: for fixes that `fold8 report` names")
       ->trigger_on_parse();
+}
+
+std::vector<std::string> named_files(const std::string& argument) {
+  std::error_code error;
+  if (std::filesystem::exists(argument, error)) return {argument};
+  std::vector<std::string> files;
+  for (std::size_t i = argument.find('='); i != std::string::npos; i = argument.find('=', i + 1))
+    if (std::filesystem::exists(argument.substr(i + 1), error))
+      files.push_back(argument.substr(i + 1));
+  return files;
+}
+
+std::vector<std::string> with_data(std::vector<std::string> inputs, const DataArgs& args) {
+  std::vector<std::string> paths;
+  for (const auto* given : {&args.data, &args.again})
+    for (const std::string& item : *given)
+      for (std::string& path : named_files(item)) paths.push_back(std::move(path));
+  for (std::string& file : data::files_of(paths)) inputs.push_back(std::move(file));
+  return inputs;
 }
 
 void add_threads_option(CLI::App& app, int& threads) {

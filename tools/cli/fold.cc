@@ -17,7 +17,7 @@ struct Args {
 };
 
 Result<int> fold_model(const Args& args) {
-  FOLD8_CHECK_OK(check_paths({args.model}, {args.output, args.json}));
+  FOLD8_CHECK_OK(check_paths(with_data({args.model}, args.data), {args.output, args.json}));
   FOLD8_TRY(auto imported, onnx_io::import_file(args.model));
   for (const auto& note : imported.notes) say_note(note.node, note.message);
   fusion::FoldOptions options;

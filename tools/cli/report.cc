@@ -100,7 +100,10 @@ Status write_report(const Args& args, const report::Report& r) {
 }
 
 Result<int> report_models(const Args& args) {
-  FOLD8_CHECK_OK(check_paths({args.reference, args.other}, {args.html, args.json, args.junit}));
+  Texts inputs = with_data({args.reference, args.other}, args.data);
+  for (const std::string& argument : args.labels)
+    for (std::string& file : named_files(argument)) inputs.push_back(std::move(file));
+  FOLD8_CHECK_OK(check_paths(inputs, {args.html, args.json, args.junit}));
   FOLD8_TRY(auto reference, load_model(args.reference));
   FOLD8_TRY(auto other, load_model(args.other));
   const Texts outputs = shared_outputs(reference->graph(), other->graph());

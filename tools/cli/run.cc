@@ -122,25 +122,52 @@ std::vector<std::string> file_names(const std::vector<std::string>& tensors) {
   return names;
 }
 
-Status write_results(const Args& args, exec::Session& session, const std::string& folder,
-                     const std::vector<graph::ValueId>& dumps) {
-  FOLD8_CHECK_OK(make_folder(folder));
-  const graph::Graph& g = session.model().graph();
-  std::vector<std::string> tensors;
-  for (graph::ValueId v : g.outputs) tensors.push_back(g.value(v).name);
-  for (const std::string& name : args.dump)
-    if (std::find(tensors.begin(), tensors.end(), name) == tensors.end()) tensors.push_back(name);
-  const std::vector<std::string> files = file_names(tensors);
-  const auto path_of = [&](const std::string& tensor) {
+// Outputs and dumped tensors, each once, and the files they go to.
+struct Results {
+  std::vector<std::string> tensors, files;
+  std::string path(const std::string& folder, const std::string& tensor) const {
     const auto at = std::find(tensors.begin(), tensors.end(), tensor) - tensors.begin();
     return folder + "/" + files[static_cast<std::size_t>(at)] + ".npy";
-  };
-  for (std::size_t o = 0; o < g.outputs.size(); ++o)
-    if (session.outputs()[o].data != nullptr || session.outputs()[o].shape.count() == 0)
-      FOLD8_CHECK_OK(data::write_npy(path_of(tensors[o]), session.outputs()[o]));
+  }
+};
+
+Results results_of(const Args& args, const graph::Graph& g) {
+  Results r;
+  for (graph::ValueId v : g.outputs) r.tensors.push_back(g.value(v).name);
+  for (const std::string& name : args.dump)
+    if (std::find(r.tensors.begin(), r.tensors.end(), name) == r.tensors.end())
+      r.tensors.push_back(name);
+  r.files = file_names(r.tensors);
+  return r;
+}
+
+std::string folder_of(const Args& args, const std::string& sample) {
+  return sample.empty() ? args.output_dir : args.output_dir + "/" + sample;
+}
+
+// Before anything runs: no result goes over the model or the data.
+Status check_results(const Args& args, const Work& work, const Results& results) {
+  if (args.output_dir.empty()) return ok_status();
+  std::vector<std::string> outputs;
+  std::error_code ec;
+  for (const std::string& sample : work.folders) {
+    const std::string folder = folder_of(args, sample);
+    if (!fs::exists(folder, ec)) continue;
+    for (const std::string& file : results.files) outputs.push_back(folder + "/" + file + ".npy");
+  }
+  return check_paths(with_data({args.model}, args.data), outputs);
+}
+
+Status write_results(const Args& args, exec::Session& session, const std::string& folder,
+                     const Results& results, const std::vector<graph::ValueId>& dumps) {
+  FOLD8_CHECK_OK(make_folder(folder));
+  const auto outputs = session.outputs();
+  for (std::size_t o = 0; o < outputs.size(); ++o)
+    if (outputs[o].data != nullptr || outputs[o].shape.count() == 0)
+      FOLD8_CHECK_OK(data::write_npy(results.path(folder, results.tensors[o]), outputs[o]));
   for (std::size_t i = 0; i < dumps.size(); ++i) {
     FOLD8_TRY(const Tensor t, session.value(dumps[i]));
-    FOLD8_CHECK_OK(data::write_npy(path_of(args.dump[i]), t.view()));
+    FOLD8_CHECK_OK(data::write_npy(results.path(folder, args.dump[i]), t.view()));
   }
   return ok_status();
 }
@@ -218,6 +245,8 @@ Result<int> run_model(const Args& args) {
   FOLD8_TRY(auto session, exec::Session::create(model, options));
   FOLD8_CHECK_OK(add_states(args, *session));
   FOLD8_TRY(Work work, open_inputs(args, without_states(g, *session)));
+  const Results results = results_of(args, g);
+  FOLD8_CHECK_OK(check_results(args, work, results));
   session->enable_profile(args.profile);
   Progress progress("fold8 run");
   for (std::size_t i = 0; i < work.count(); ++i) {
@@ -229,9 +258,9 @@ Result<int> run_model(const Args& args) {
     if (const Status s = session->run(views); !s.ok())
       return bad_data(work.count() > 1 ? in_context("sample " + std::to_string(i), s.error())
                                        : s.error());
-    const std::string folder =
-        work.folders[i].empty() ? args.output_dir : args.output_dir + "/" + work.folders[i];
-    if (!args.output_dir.empty()) FOLD8_CHECK_OK(write_results(args, *session, folder, dumps));
+    if (!args.output_dir.empty())
+      FOLD8_CHECK_OK(
+          write_results(args, *session, folder_of(args, work.folders[i]), results, dumps));
     progress("sample", i + 1, work.count());
   }
   if (args.profile) print_profile(*session);

@@ -104,6 +104,30 @@ void Samples::note(const std::string& text) {
   if (std::find(notes_.begin(), notes_.end(), text) == notes_.end()) notes_.push_back(text);
 }
 
+std::vector<std::string> files_of(const std::vector<std::string>& paths) {
+  std::vector<std::string> files;
+  const auto collect = [&](const fs::path& folder, const auto& inner) {
+    std::error_code error;
+    for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+      std::error_code ignored;
+      if (!it->is_directory(ignored))
+        files.push_back(it->path().string());
+      else
+        inner(it->path());
+    }
+  };
+  for (const std::string& path : paths) {
+    std::error_code error;
+    if (!fs::is_directory(path, error))
+      files.push_back(path);
+    else
+      collect(path, [&](const fs::path& folder) {
+        if (is_test_data_set(folder)) collect(folder, [](const fs::path&) {});
+      });
+  }
+  return files;
+}
+
 Result<std::unique_ptr<Samples>> open_samples(const DataOptions& options, const graph::Graph& g) {
   Signature signature = signature_of(g);
   if (options.paths.size() == 1 && options.paths[0] == "random")

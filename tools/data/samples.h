@@ -40,4 +40,8 @@ class Samples : public quant::SampleSource {
 // the paths; inside a folder by name.
 Result<std::unique_ptr<Samples>> open_samples(const DataOptions& options, const graph::Graph& g);
 
+// The files that samples at these paths are in, those inside folders too. Paths where there are no
+// samples give none, or themselves: whether they can be opened is not asked here.
+std::vector<std::string> files_of(const std::vector<std::string>& paths);
+
 }  // namespace fold8::data
