@@ -420,8 +420,39 @@ def searches(t):
     for what, command, words in wrong:
         t.refuses(f'search, {what}', command, USAGE, words)
     t.checks.expect((t.work / 'notes.txt').read_bytes() == b'mine\n', 'search: a file that is no log stays as it is')
+    logs(t, common, out)
     t.refuses('search, labels of other samples', [*common, '-o', out, '--max-accuracy-drop', 0.01, '--labels', DATA / 'digits_eval_labels.npy'],
               BAD, ['labels'])
+
+
+def logs(t, common, out):
+    """A log that cannot be kept is refused before the search; one that fails later costs no model."""
+    command = [*common, '-o', out, '--target-sqnr', 40, '--search-log']
+    pipe = t.work / 'pipe'
+    os.mkfifo(pipe)
+    t.refuses('search, a log in a folder that is not there', [*command, t.work / 'none/x.log'], IO, ['--search-log', 'none/x.log'])
+    for what, path in (('a folder', t.work), ('a pipe', pipe), ('a device', '/dev/null')):
+        t.refuses(f'search, {what} as log', [*command, path], IO, ['--search-log', path, 'no regular file'])
+    t.refuses('search, standard output as log', [*command, '-'], USAGE, ['--search-log -'])
+    t.refuses('search, no model: no log is left', ['convert', t.work / 'none.onnx', '-o', out, '--calib', CNN, '--target-sqnr', 40, '--search-log', t.work / 'new.log'], IO, ['none.onnx'])
+    # A file that may not be written: whoever may write anything goes without this one.
+    locked = t.file('locked.log')
+    locked.chmod(0o444)
+    if not os.access(locked, os.W_OK):
+        t.refuses('search, a log that is read-only', [*command, locked], IO, ['--search-log', 'locked.log'])
+    t.refuses('a pipe as cost table', t.convert(CNN, *QUICK, '--prefer', 'speed', '--cost-table', pipe), IO, ['no regular file'])
+    t.refuses('inspect of a pipe', ['inspect', pipe], (IO, BAD), ['no regular file'])
+
+    def small_files():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+    out.unlink()
+    full, limit = t.work / 'full.log', 200000
+    full.write_text('{"fold8":"another version"}\n' * (limit // 28))  # no room for what is scored
+    status, text = t.fold8.start(*command, full, preexec_fn=small_files)
+    t.checks.expect(status == 0 and out.exists() and re.search("warning: --search-log '.*full.log'", text) is not None,
+                    f'search: a log that is full: the model is written, with a warning: status {status}: {text.strip()[-300:]}')
 
 
 def causes(t):

@@ -228,7 +228,6 @@ Result<int> convert_model(Args args) {
   if (!result.ok())  // the options were checked above: with samples, what is wrong are they
     return samples.source ? bad_data(std::move(result).error()) : std::move(result).error();
   const fusion::Converted& converted = *result;
-  if (search_log) FOLD8_CHECK_OK(search_log->status());
   progress("write", 0, 0);
   FOLD8_CHECK_OK(format::write_file(converted.graph, args.output));
   std::error_code no_size;  // of a device
@@ -238,6 +237,8 @@ Result<int> convert_model(Args args) {
       std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   if (statistics && !samples.source && !args.float_only) say_without_samples();
   print_summary(args, converted, bytes, seconds);
+  if (search_log && !search_log->status().ok())
+    say_warning(search_log->status().error().message + "; the model is whole");
   if (samples.source) say_causes(args, converted, *samples.source, options, progress);
   if (!args.json.empty())
     FOLD8_CHECK_OK(write_json(summary_json(args, converted.summary, bytes, seconds), args.json));

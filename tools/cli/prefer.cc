@@ -1,9 +1,7 @@
 #include "tools/cli/prefer.h"
 
-#include <fstream>
-#include <iterator>
-
 #include "runtime/kernels/kernel_table.h"
+#include "tools/data/byte_stream.h"
 
 namespace fold8::cli {
 namespace {
@@ -11,13 +9,8 @@ namespace {
 constexpr std::size_t kMostBytes = std::size_t{1} << 20;
 
 Result<std::string> read_table(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text(kMostBytes + 1, '\0');
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  if (!file.is_open() || file.bad() || (file.fail() && !file.eof()))
-    return io_error("cannot read the cost table '" + path + "'");
-  if (text.size() > kMostBytes) return invalid_model(path + ": no cost table: more than 1 MiB");
+  auto text = data::read_small_file(path, kMostBytes);
+  if (!text.ok()) return in_context("the cost table", text.error());
   return text;
 }
 

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 
 #include "tools/cli/labels.h"
@@ -144,16 +145,37 @@ Result<fusion::Target> target_of(const SearchArgs& args, bool has_data,
 Result<std::unique_ptr<SearchLog>> SearchLog::open(const std::string& path) {
   std::unique_ptr<SearchLog> log;
   if (path.empty()) return log;
+  if (path == "-")
+    return invalid_argument(
+        "--search-log -: a log is read and added to, which needs a file; name one");
   log.reset(new SearchLog(path));
-  FOLD8_CHECK_OK(log->read());
+  std::error_code none;
+  const auto type = std::filesystem::status(path, none).type();  // opening a pipe would wait
+  log->made_ = type == std::filesystem::file_type::not_found;
+  if (!log->made_ && type != std::filesystem::file_type::regular)
+    return io_error("--search-log '" + path + "' is no regular file");
+  if (!log->made_) FOLD8_CHECK_OK(log->read());
+  log->out_.open(path, std::ios::app);
+  if (!log->out_) {
+    log->made_ = false;
+    return log->failed("cannot be written");
+  }
   return log;
+}
+
+SearchLog::~SearchLog() {
+  if (!made_) return;
+  std::error_code ignored;
+  std::filesystem::remove(path_, ignored);
+}
+
+Error SearchLog::failed(const char* what) const {
+  return io_error("--search-log '" + path_ + "' " + what + ": " + std::strerror(errno));
 }
 
 Status SearchLog::read() {
   std::ifstream in(path_);
-  if (!in)
-    return errno == ENOENT ? ok_status()
-                           : io_error("cannot read " + path_ + ": " + std::strerror(errno));
+  if (!in) return failed("cannot be read");
   std::string begin(kLineBegin.size(), '\0');
   in.read(begin.data(), static_cast<std::streamsize>(begin.size()));
   begin.resize(static_cast<std::size_t>(in.gcount()));
@@ -187,12 +209,12 @@ void SearchLog::add(const std::string& key, const std::string& what,
                     const std::vector<double>& values) {
   known_[key] = values;
   if (!status_.ok()) return;
-  std::ofstream out(path_, std::ios::app);
-  if (cut_off_) out << '\n';
-  cut_off_ = false;
-  out << Json{{"fold8", kVersion}, {"key", key}, {"what", what}, {"values", values}}.dump() << '\n';
-  out.flush();
-  if (!out) status_ = io_error("cannot write " + path_ + ": " + std::strerror(errno));
+  if (cut_off_) out_ << '\n';
+  cut_off_ = made_ = false;
+  out_ << Json{{"fold8", kVersion}, {"key", key}, {"what", what}, {"values", values}}.dump()
+       << '\n';
+  out_.flush();
+  if (!out_) status_ = failed("could not be written to its end");
 }
 
 void print_search(const fusion::SearchSummary& s, const SearchArgs& args,

@@ -2,6 +2,7 @@
 // is told.
 #pragma once
 
+#include <fstream>
 #include <map>
 #include <memory>
 #include <optional>
@@ -26,10 +27,13 @@ Result<fusion::Target> target_of(const SearchArgs& args, bool has_data,
                                  const std::string& contradicts);
 
 // One JSON object a line: {"fold8": version, "key", "what", "values"}. Lines of other versions, of
-// other searches and a last one that was cut off are passed over.
+// other searches and a last one that was cut off are passed over. A log that cannot be read and
+// written is refused when it is opened; what cannot be written later is a status() to warn of: the
+// search goes on without.
 class SearchLog : public fusion::SearchMemory {
  public:
   static Result<std::unique_ptr<SearchLog>> open(const std::string& path);
+  ~SearchLog() override;  // takes away a file that it made and wrote nothing to
   const std::vector<double>* find(const std::string& key) const override;
   void add(const std::string& key, const std::string& what,
            const std::vector<double>& values) override;
@@ -39,9 +43,11 @@ class SearchLog : public fusion::SearchMemory {
  private:
   explicit SearchLog(std::string path) : path_(std::move(path)) {}
   Status read();
+  Error failed(const char* what) const;
 
   std::string path_;
-  bool cut_off_ = false;
+  std::ofstream out_;
+  bool cut_off_ = false, made_ = false;
   std::map<std::string, std::vector<double>> known_;
   Status status_ = ok_status();
 };

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <fstream>
 #include <iostream>
 
@@ -26,6 +27,8 @@ std::vector<std::string> warnings_of(const quant::CalibrationTable& table) {
 }  // namespace
 
 bool is_statistics_file(const std::string& path) {
+  std::error_code none;
+  if (!std::filesystem::is_regular_file(path, none)) return false;  // opening a pipe would wait
   std::ifstream file(path, std::ios::binary);
   std::array<char, 8> start{};
   return file.read(start.data(), start.size()) && quant::are_statistics(start.data(), start.size());
