@@ -169,16 +169,28 @@ CandidateScorer::CandidateScorer(const Graph& reference, std::vector<std::string
     opened_ = session.error();
 }
 
-// Whether any was run for a score or all scores were remembered.
-Result<std::size_t> CandidateScorer::numbers() {
+// What the float model gives for the first sample, whether it was run for a score or all scores
+// were remembered. Only types and shapes last.
+Result<std::vector<TensorView>> CandidateScorer::first_results() {
   FOLD8_CHECK_OK(opened_);
   FOLD8_TRY(const std::vector<Tensor> inputs, samples_.sample(0));
   std::vector<TensorView> views;
   for (const Tensor& t : inputs) views.push_back(t.view());
-  FOLD8_TRY(const std::vector<TensorView> outputs, wanted(0, views));
+  return wanted(0, views);
+}
+
+Result<std::size_t> CandidateScorer::numbers() {
+  FOLD8_TRY(const std::vector<TensorView> outputs, first_results());
   std::size_t count = 1;
   for (const TensorView& t : outputs) count += static_cast<std::size_t>(t.shape.count());
   return count;
+}
+
+Result<std::int64_t> CandidateScorer::classes() {
+  FOLD8_TRY(const std::vector<TensorView> outputs, first_results());
+  if (outputs.empty() || outputs[0].dtype != DType::f32 || outputs[0].shape.rank() != 2)
+    return std::int64_t{0};
+  return outputs[0].shape.extent(1);
 }
 
 // What the float model gives, kept while it fits.

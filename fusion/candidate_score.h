@@ -60,10 +60,13 @@ class CandidateScorer {
   std::size_t samples() const { return samples_.count(); }
   // Judged numbers of the first sample; at least 1.
   Result<std::size_t> numbers();
+  // Of the first output, [samples, classes]; 0: it gives no class scores.
+  Result<std::int64_t> classes();
   // Of the samples [from, to). Errors name output and sample.
   Result<Sums> score(const graph::Graph& candidate, std::size_t from, std::size_t to);
 
  private:
+  Result<std::vector<TensorView>> first_results();
   Result<std::vector<TensorView>> wanted(std::size_t sample, const std::vector<TensorView>& inputs);
   Status add(std::size_t sample, std::size_t output, const TensorView& before,
              const TensorView& now, OutputSums& sums) const;

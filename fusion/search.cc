@@ -48,6 +48,16 @@ Result<std::vector<std::int64_t>> labels_of(const std::vector<std::int64_t>& lab
   return chosen;
 }
 
+// Of all samples, also those that candidates are not judged on.
+Status check_labels(const std::vector<std::int64_t>& labels, std::int64_t classes) {
+  for (std::size_t i = 0; i < labels.size(); ++i)
+    if (labels[i] < 0 || labels[i] >= classes)
+      return invalid_model("--labels: label " + std::to_string(i) + " is " +
+                           std::to_string(labels[i]) + ", the model has classes 0 to " +
+                           std::to_string(classes - 1));
+  return ok_status();
+}
+
 }  // namespace
 
 Search::Search(SampleSplit& samples, const ConvertOptions& options, ConvertSummary& summary)
@@ -73,7 +83,9 @@ Status Search::open(const graph::Graph& fused) {
   FOLD8_TRY(choices_, float_choices(source.attempts.base().graph, source.float_model,
                                     samples_.calibration, options_.quantize));
   scorer_.emplace(g, search_.judged, samples_.judging, target_, options_.threads);
-  return ok_status();
+  if (target_.labels.empty()) return ok_status();
+  FOLD8_TRY(const std::int64_t classes, scorer_->classes());
+  return classes < 2 ? ok_status() : check_labels(options_.target.labels, classes);
 }
 
 Result<std::size_t> Search::add_origin(const graph::Graph& fused, ConvertOptions options,

@@ -420,9 +420,39 @@ def searches(t):
     for what, command, words in wrong:
         t.refuses(f'search, {what}', command, USAGE, words)
     t.checks.expect((t.work / 'notes.txt').read_bytes() == b'mine\n', 'search: a file that is no log stays as it is')
+    label_files(t, common, out)
     logs(t, common, out)
     t.refuses('search, labels of other samples', [*common, '-o', out, '--max-accuracy-drop', 0.01, '--labels', DATA / 'digits_eval_labels.npy'],
               BAD, ['labels'])
+
+
+def label_files(t, common, out):
+    """Labels of convert are refused as those of report are, and integers of any size taken."""
+    import numpy as np
+
+    right = np.load(DATA / 'digits_eval_labels.npy')[:24]
+    search = [*common, '-o', out, '--max-accuracy-drop', 1]
+    again = t.npz('labels_again.npz', image=np.load(DATA / 'digits_calib.npz')['image'][24:48])
+    report = ['report', CNN, CNN, '--data', t.work / 'search.npz', '--stacked', '--outputs-only']
+
+    def saved(name, values):
+        np.save(t.work / f'{name}.npy', values)
+        return t.work / f'{name}.npy'
+
+    below, above, last = right.astype(np.int64), right.astype(np.int64), right.astype(np.uint64)
+    below[0], above[23], last[0] = -1, 99, 2**63
+    for name, values, words in (('below', below, ['label 0 is -1', 'classes 0 to 9']), ('above', above, ['label 23 is 99', 'classes 0 to 9']),
+                                ('huge', last, ['9223372036854775808', 'no class']), ('none', right[:0], ['none.npy', 'none', 'class of each sample']),
+                                ('floats', right.astype(np.float32), ['floats.npy', 'integers', 'f32'])):
+        path = saved(name, values)
+        t.refuses(f'labels, {name}: convert', [*search, '--labels', path], BAD, words)
+        t.refuses(f'labels, {name}: report', [*report, '--labels', path], BAD, words)
+    t.refuses('labels of other samples than --recalib', [*search, '--labels', saved('int64', right.astype(np.int64)), '--recalib', again, '--stacked'], USAGE, ['--labels', '--recalib'])
+    for kind in ('int8', 'uint8', 'int16', 'uint16', 'int32', 'uint32', 'int64', 'uint64', 'bool'):
+        path = saved(kind, right.astype(kind))
+        for command in ([*search, '--labels', path], [*report, '--labels', path]):
+            status, text = t.fold8.start(*command)
+            t.checks.expect(status == 0, f'{command[0]}: labels of {kind}: status {status}: {text.strip()[-200:]}')
 
 
 def logs(t, common, out):

@@ -231,6 +231,15 @@ TEST(Search, Refusals) {
   const auto labels = searched(t);
   ASSERT_FALSE(labels.ok());
   EXPECT_THAT(labels.error().message, HasSubstr("3 labels for 24 samples"));
+  for (const std::int64_t wrong : {-1, 5}) {
+    t.labels.assign(24 * 4, 4);
+    t.labels[0] = wrong;  // of a sample that candidates need not be judged on
+    const auto no_class = searched(t);
+    ASSERT_FALSE(no_class.ok());
+    EXPECT_EQ(no_class.error().code, Code::invalid_model);
+    EXPECT_THAT(no_class.error().message, HasSubstr("label 0 is " + std::to_string(wrong) +
+                                                    ", the model has classes 0 to 4"));
+  }
   t.labels.assign(24, 1);  // one a sample, but each has four rows
   const auto rows = searched(t);
   ASSERT_FALSE(rows.ok());

@@ -206,7 +206,7 @@ Result<int> convert_model(Args args) {
     FOLD8_TRY(statistics, read_statistics(args.stats));
     options.statistics = &*statistics;
   }
-  FOLD8_TRY(options.target, target_of(args.search, args.data.given(),
+  FOLD8_TRY(options.target, target_of(args.search, args.data,
                                       args.float_only               ? "--float"
                                       : args.no_search              ? "--no-search"
                                       : args.activations == "float" ? "--activations float"

@@ -9,7 +9,8 @@
 
 namespace fold8::cli {
 
-// A .npy of integers.
+// A .npy of integers of any size, or booleans. Others, and none at all, are refused; whether the
+// model has these classes is not known here.
 Result<std::vector<std::int64_t>> read_labels(const std::string& path);
 
 }  // namespace fold8::cli

@@ -15,7 +15,7 @@
 #include "runtime/exec/session.h"
 #include "runtime/format/layout.h"
 #include "tools/cli/bench.h"
-#include "tools/data/npy.h"
+#include "tools/cli/labels.h"
 
 namespace fold8::cli {
 namespace {
@@ -49,38 +49,6 @@ Result<StepTimes> step_times(std::shared_ptr<const exec::Model> model,
       times.by_tensor[g.value(outputs[0]).name] += s.step.microseconds;
   }
   return times;
-}
-
-template <class T>
-void append(const Tensor& t, std::vector<std::int64_t>& to) {
-  for (const T v : t.as<T>()) to.push_back(static_cast<std::int64_t>(v));
-}
-
-Result<std::vector<std::int64_t>> read_classes(const std::string& path) {
-  FOLD8_TRY(const Tensor t, data::read_npy(path));
-  std::vector<std::int64_t> labels;
-  switch (t.dtype()) {
-    case DType::s64:
-      append<std::int64_t>(t, labels);
-      break;
-    case DType::s32:
-      append<std::int32_t>(t, labels);
-      break;
-    case DType::s16:
-      append<std::int16_t>(t, labels);
-      break;
-    case DType::u16:
-      append<std::uint16_t>(t, labels);
-      break;
-    case DType::u8:
-      append<std::uint8_t>(t, labels);
-      break;
-    default:
-      return invalid_model("--labels " + path + ": expected integers (the right classes), found " +
-                           std::string(name(t.dtype())) +
-                           "; for a regression use --min-sqnr or --max-abs");
-  }
-  return labels;
 }
 
 }  // namespace
@@ -158,7 +126,7 @@ Result<Labels> Labels::read(const std::string& argument, const std::vector<std::
     labels.output_ = argument.substr(0, at);
     labels.path_ = argument.substr(at + 1);
   }
-  FOLD8_TRY(labels.labels_, read_classes(labels.path_));
+  FOLD8_TRY(labels.labels_, read_labels(labels.path_));
   return labels;
 }
 

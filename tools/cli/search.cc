@@ -107,7 +107,7 @@ void add_search_options(CLI::App& app, SearchArgs& args) {
                  "search that was interrupted goes on where it was");
 }
 
-Result<fusion::Target> target_of(const SearchArgs& args, bool has_data,
+Result<fusion::Target> target_of(const SearchArgs& args, const DataArgs& data,
                                  const std::string& contradicts) {
   fusion::Target target;
   if (!args.given()) {
@@ -126,12 +126,16 @@ Result<fusion::Target> target_of(const SearchArgs& args, bool has_data,
   if (!contradicts.empty())
     return invalid_argument(std::string(flag) +
                             " searches for an INT8 model: it does not go with " + contradicts);
-  if (!has_data)
+  if (!data.given())
     return invalid_argument(std::string(flag) +
                             " needs calibration data (--calib DATA): candidates are judged on it");
   if (!args.labels.empty() && !args.accuracy_drop)
     return invalid_argument(
         "--labels goes with --max-accuracy-drop: without it labels decide nothing");
+  if (!args.labels.empty() && !data.again.empty())
+    return invalid_argument(
+        "--labels are of the samples of --calib, and --recalib takes others: give those to --calib "
+        "and their classes to --labels, without --recalib");
   target.sqnr_db = args.sqnr_db;
   target.cosine = args.cosine;
   target.at_outputs = args.at == "outputs";

@@ -23,7 +23,7 @@ void add_search_options(CLI::App& app, SearchArgs& args);
 
 // Checked against the other flags of convert: `contradicts` names one that rules a search out, or
 // is empty.
-Result<fusion::Target> target_of(const SearchArgs& args, bool has_data,
+Result<fusion::Target> target_of(const SearchArgs& args, const DataArgs& data,
                                  const std::string& contradicts);
 
 // One JSON object a line: {"fold8": version, "key", "what", "values"}. Lines of other versions, of
