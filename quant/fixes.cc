@@ -19,6 +19,11 @@ constexpr double kLeastRatio = 0.5;  // a fix leaves at most this share of the s
 
 double decibels(double ratio) { return 10 * kernels::log_f64(ratio) / kernels::log_f64(10); }
 
+// A name that looks like an option is held to the flag.
+std::string keep_float_flag(const std::string& name) {
+  return (name.starts_with("-") ? "--keep-float=" : "--keep-float ") + shell_word(name);
+}
+
 class Chooser {
  public:
   Chooser(const Problem& problem, const Cause& cause, const Situation& situation)
@@ -80,11 +85,11 @@ class Chooser {
         continue;
       }
       names.push_back(l->name);
-      globs.push_back("--keep-float " + shell_word(l->name));
+      globs.push_back(keep_float_flag(l->name));
       macs += is_linear(l) ? l->macs : 0;
       cost += l->float_cost;
     }
-    if (r_ != nullptr && others) globs.push_back("--keep-float " + shell_word(r_->where.tensor));
+    if (r_ != nullptr && others) globs.push_back(keep_float_flag(r_->where.tensor));
     if (globs.empty()) return;
     const double share = s_.facts.macs > 0 ? macs / s_.facts.macs : 0;
     const bool alone = globs.size() == 1 && names.size() == 1 && names[0] == p_.layer->name;
@@ -106,7 +111,7 @@ class Chooser {
     const bool better = then <= kLeastRatio * r_->powers.error;
     const bool unread = r_->where.readers.empty();  // then it stays float
     if (!better && !unread) return;
-    add("--keep-float " + shell_word(node), "drops this pair of the file",
+    add(keep_float_flag(node), "drops this pair of the file",
         gain(unread ? 1 : 1 - then / r_->powers.error), false, 0, kFreeCost);
   }
 

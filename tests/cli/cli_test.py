@@ -93,9 +93,30 @@ def usage(t):
     t.refuses('bench --shape of nothing', ['bench', CNN, '--shape', 'image=axb'], USAGE, ['shape'])
     t.refuses('unknown target', ['run', CNN, '--input', DATA / 'digits_eval.npz'], USAGE, ['FOLD8_TARGET', 'sse9', 'avx2', 'reference'], target='sse9')
     t.refuses('neither data nor --float', t.convert(CNN), USAGE, ['--calib', '--float'])
+    values(t)
     prefer_speed(t)
     groups(t)
     t.refuses('unknown engine', ['run', CNN, '--input', t.npz('one.npz', **one_image()), '--engine', 'magic'], USAGE, ['engine'])
+
+
+def values(t):
+    """What no option can mean, whichever command it is given to."""
+    commands = {'convert': [CNN, '-o', t.work / 'x.f8', *QUICK], 'calibrate': [CNN, '-o', t.work / 'x.st', '--data', *QUICK[1:]],
+                'merge': [t.work / 'a.st', '-o', t.work / 'x.st'], 'fold': [CNN, '-o', t.work / 'x.onnx'], 'run': [CNN, '--input', DATA / 'digits_eval.npz'],
+                'report': [CNN, CNN, '--data', DATA / 'digits_eval.npz', '--stacked', '--max-samples', 1], 'bench': [CNN, '--seconds', 0], 'inspect': [CNN], 'check': [CNN]}
+    t.checks.expect(set(commands) == set(COMMANDS), 'values: every command')
+    for command, args in commands.items():
+        t.refuses(f'{command}: an unknown target', [command, *args], USAGE, ['FOLD8_TARGET', 'sse9'], target='sse9')
+        t.refuses(f'{command}: an empty name of a file', [command, '', *args[1:]], USAGE, ['empty'])
+        options = set(re.findall(r'(?<=[\s,])--[a-z][a-z-]+', t.fold8(command, '--help')))
+        for option in sorted(options & {'--output', '--json', '--html', '--junit', '--dot', '--calib', '--data', '--input', '--recalib', '--stats', '--labels', '--search-log',
+                                        '--cost-table', '--output-dir', '--dump', '--keep-float', '--preprocess', '--size', '--shape'}):
+            t.refuses(f"{command}: {option} ''", [command, *args, option, ''], USAGE, [option])
+        for option in sorted(options & {'--worst', '--max-samples', '--random-samples', '--threads', '--sessions'}):
+            t.refuses(f'{command}: {option} -1', [command, *args, option, -1], USAGE, [option])
+    named = t.model('dash.onnx', lambda m: setattr(m.graph.node[0], 'name', '-the_matmul'))
+    facts = t.fold8.facts(t.work / 'dash.json', 'convert', named, '-o', t.work / 'dash.f8', '--calib', 'random', '--keep-float=-the_matmul')
+    t.checks.expect([f['node'] for f in facts['float_layers']] == ['-the_matmul'], f'a name that begins with -: {facts["float_layers"]}')
 
 
 def prefer_speed(t):

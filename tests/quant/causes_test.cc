@@ -144,6 +144,8 @@ TEST(Causes, AScaleFarTooSmall) {
   const auto own = findings_of(layers, 6, options);
   EXPECT_FALSE(has_flag(own[0], "--recalib"));
   EXPECT_EQ(own[0].fixes[0].flag, "--keep-float 'its pair'");
+  options.file_scales = {{"hidden", "-its pair"}};  // no option of its own
+  EXPECT_EQ(findings_of(layers, 6, options)[0].fixes[0].flag, "--keep-float='-its pair'");
 }
 
 TEST(Causes, AScaleFarTooLarge) {

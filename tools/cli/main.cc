@@ -50,6 +50,28 @@ Status check_finite(const CLI::App& command) {
   return ok_status();
 }
 
+// Nothing is named by an empty text, and what counts is not negative (CLI11 would take -1 for the
+// largest number there is).
+Status check_texts(const CLI::App& command) {
+  for (const CLI::Option* option : command.get_options())
+    for (const std::string& text : option->results()) {
+      if (text.empty())
+        return invalid_argument(option->get_name() +
+                                ": its value is empty; leave it out or give one");
+      if (option->get_type_name().rfind("UINT", 0) == 0 && text.front() == '-')
+        return invalid_argument(option->get_name() + " " + text + ": expected 0 or more");
+    }
+  return ok_status();
+}
+
+// Of every command alike, before it reads anything; also of those that run no kernel.
+Status check_command(const CLI::App& command) {
+  FOLD8_CHECK_OK(check_texts(command));
+  FOLD8_CHECK_OK(check_finite(command));
+  if (auto target = kernels::select_target(); !target.ok()) return std::move(target).error();
+  return ok_status();
+}
+
 int run(int argc, char** argv) {
   CLI::App app{"fold8: INT8 inference for x86-64 CPUs: convert, run, report, bench"};
   app.require_subcommand(0, 1);
@@ -82,8 +104,8 @@ int run(int argc, char** argv) {
   for (const Entry& entry : entries) {
     if (!entry.app->parsed()) continue;
     const std::string name = entry.app->get_name();
-    if (const Status finite = check_finite(*entry.app); !finite.ok())
-      return report_error(name, finite.error());
+    if (const Status given = check_command(*entry.app); !given.ok())
+      return report_error(name, given.error());
     try {
       const auto result = entry.run();
       return result.ok() ? *result : report_error(name, result.error());
