@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <set>
 
 #include "fusion/statistics.h"
 #include "tests/fusion/int8_testing.h"
