@@ -21,6 +21,7 @@ class HashedSamples : public quant::SampleSource {
  public:
   explicit HashedSamples(quant::SampleSource& samples) : samples_(samples) {}
   std::size_t count() const override { return samples_.count(); }
+  std::string describe(std::size_t i) const override { return samples_.describe(i); }
   Result<std::vector<Tensor>> sample(std::size_t i) override;
   std::string digest() const;  // hexadecimal; empty unless all came by in order
 
