@@ -63,11 +63,15 @@ struct Fix {
   double float_share = 0;           // of the multiply-adds, left float by it
   double cost = 0;                  // time lost, roughly, as a share of the model's: for ranking
   std::vector<std::string> layers;  // that it leaves float, and nothing else does
+  // Of an estimate: the layers that it was made for. What they win in float bounds it.
+  std::vector<std::string> mends;
 };
+// An estimate is at most `most`, the decibels that the layers it mends win in float.
+void bound(Fix& fix, double most);
 // `why` with what it wins and costs.
 std::string text(const Fix& fix);
 // Decibels won per time lost, the most first, estimated ones counted by half; those that change the
-// model last. What was measured to win nothing goes, unless that is all there is.
+// model last. What was measured or bounded to win nothing goes, unless that is all there is.
 void rank(std::vector<Fix>& fixes);
 
 struct Finding {

@@ -16,6 +16,8 @@ constexpr double kFreeCost = 0.01, kTokenCost = 0.03, kStreamCost = 0.08, kAtten
 constexpr double kAnyCost = 0.02;    // of a fix that costs nothing: its gain counts, too
 constexpr double kTrust = 0.5;       // in an estimate: it sees one tensor, a flag may change all
 constexpr double kLeastRatio = 0.5;  // a fix leaves at most this share of the squared error
+// Of the values: what no method clips of the samples that it saw. They were other ones.
+constexpr double kMostClipped = 0.02;
 
 double decibels(double ratio) { return 10 * kernels::log_f64(ratio) / kernels::log_f64(10); }
 
@@ -41,6 +43,9 @@ class Chooser {
     keep_float();
     streams();
     attention();
+    if (p_.layer != nullptr && p_.also.empty() && p_.gain_db)
+      for (Fix& f : list_)
+        if (f.mends == std::vector{p_.layer->name}) bound(f, *p_.gain_db);
     rank(list_);
     if (list_.size() > kMostFixes) list_.resize(kMostFixes);
     return std::move(list_);
@@ -63,11 +68,22 @@ class Chooser {
     f.float_share = float_share;
     f.why = std::move(what);
     f.cost = cost;
+    if (!measured && p_.layer != nullptr) {
+      f.mends.push_back(p_.layer->name);
+      for (const LayerFacts* l : p_.also) f.mends.push_back(l->name);
+    }
     list_.push_back(std::move(f));
   }
 
   // Calibration chooses the scale, not a file.
   bool is_ours() const { return s_.options.file_scales.count(r_->where.tensor) == 0; }
+
+  // What is left of the squared error with one scale for all values of these samples.
+  static double error_with_whole_range(const RoundingFacts& r) {
+    const double step =
+        static_cast<double>(activation_params(choose_range(r.seen, Method::minmax)).scale());
+    return step * step / 12 * static_cast<double>(r.count());
+  }
 
   bool is_linear(const LayerFacts* l) const { return l != nullptr && l->weights.has_value(); }
 
@@ -121,14 +137,13 @@ class Chooser {
                        cause_.kind == CauseKind::scale_too_large ||
                        cause_.kind == CauseKind::clipped;
     if (!scale) return;
-    const QuantParams wanted = activation_params(choose_range(r_->seen, Method::minmax));
-    const double step = static_cast<double>(wanted.scale()),
-                 then = step * step / 12 * static_cast<double>(r_->count());
+    const double then = error_with_whole_range(*r_);
     if (then > kLeastRatio * r_->powers.error) return;
     const std::string data = s_.options.calibration_flag;
     if (data.empty()) return;
     add(data + " --method minmax", "chooses the scales on these samples",
         gain(1 - then / r_->powers.error), false, 0, kFreeCost);
+    list_.back().mends.clear();  // new scales for every tensor: more than a few layers in float win
   }
 
   void smooth() {
@@ -151,11 +166,13 @@ class Chooser {
         gain(1 - r_->token_error / r_->powers.error), false, 0, kTokenCost);
   }
 
-  // Ranges by another method, where the histogram says that it errs less here.
+  // Ranges by another method, where the histogram says that it errs less here. It sees the samples
+  // of the calibration: of no use where those were others.
   void other_range() {
     if (r_ == nullptr || r_->per_token() || !is_ours() || r_->seen.empty() ||
         cause_.kind == CauseKind::scale_too_small || cause_.kind == CauseKind::scale_too_large)
       return;
+    if (static_cast<double>(r_->clipped) > kMostClipped * static_cast<double>(r_->count())) return;
     const char* best = nullptr;
     double least = r_->powers.error * kLeastRatio;
     for (const Method m : {Method::minmax, Method::percentile, Method::mse}) {
@@ -215,6 +232,10 @@ std::string text(const Fix& fix) {
   return text;
 }
 
+void bound(Fix& fix, double most) {
+  if (!fix.measured && fix.gained_db && *fix.gained_db > most) fix.gained_db = std::max(most, 0.0);
+}
+
 void rank(std::vector<Fix>& fixes) {
   const auto value = [](const Fix& f) {
     return f.gained_db.value_or(1) * (f.measured ? 1 : kTrust) / (kAnyCost + f.cost);
@@ -223,8 +244,10 @@ void rank(std::vector<Fix>& fixes) {
     if (a.flag.empty() != b.flag.empty()) return b.flag.empty();
     return value(a) > value(b);
   });
-  // Nobody wants to paste what was seen to win nothing.
-  std::erase_if(fixes, [](const Fix& f) { return f.measured && f.gained_db && *f.gained_db <= 0; });
+  // Nobody wants to paste what was seen to win nothing, or is known to.
+  std::erase_if(fixes, [](const Fix& f) {
+    return f.gained_db && (f.measured ? *f.gained_db <= 0 : *f.gained_db == 0);
+  });
 }
 
 std::vector<Fix> fixes_for(const Problem& problem, const Cause& cause, const Situation& situation) {

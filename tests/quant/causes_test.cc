@@ -28,6 +28,7 @@ constexpr std::int64_t kWidth = 16, kClasses = 8;
 struct Layers {
   std::vector<float> w1, w2;
   std::optional<QuantParams> hidden;  // none: per token
+  std::optional<QuantParams> pair;    // a Q/DQ pair of the file in front of that
   bool int8_weights = false, per_tensor_weights = false;
 
   explicit Layers(unsigned seed = 1) : w1(kWidth * kWidth), w2(kClasses * kWidth) {
@@ -66,6 +67,15 @@ struct Layers {
   }
 
   void round(Graph& g, ValueId h, ValueId y) const {
+    if (pair) {
+      const Shape rows{5, kWidth};
+      const ValueId codes =
+          g.add_value("hidden_codes", TensorType{DType::u8, rows, *pair, Layout::plain});
+      const ValueId back = g.add_value("hidden_d", TensorType{DType::f32, rows, {}, Layout::plain});
+      g.add_node(graph::Quantize{}, "Q_pair", {h}, {codes});
+      g.add_node(graph::Dequantize{}, "DQ_pair", {codes}, {back});
+      h = back;
+    }
     TensorType u8{DType::u8, Shape{5, kWidth}, hidden ? *hidden : QuantParams::per_token(),
                   Layout::plain};
     const ValueId q = g.add_value("hidden_u8", u8);
@@ -146,6 +156,25 @@ TEST(Causes, AScaleFarTooSmall) {
   EXPECT_EQ(own[0].fixes[0].flag, "--keep-float 'its pair'");
   options.file_scales = {{"hidden", "-its pair"}};  // no option of its own
   EXPECT_EQ(findings_of(layers, 6, options)[0].fixes[0].flag, "--keep-float='-its pair'");
+}
+
+// The pair's codes become floats again, and are rounded once more for the layer that reads them.
+TEST(Causes, TheClippedScaleOfAPairOfTheFile) {
+  ConcludeOptions options;
+  options.file_scales = {{"hidden", "Q_pair"}};
+  for (const bool per_token : {false, true}) {
+    Layers layers;
+    layers.pair = params(4.0 / 255 / 16);
+    if (!per_token) layers.hidden = params(4.0 / 255 / 16);
+    const auto found = findings_of(layers, 6, options);
+    ASSERT_FALSE(found.empty());
+    EXPECT_EQ(found[0].cause.kind, CauseKind::scale_too_small);
+    EXPECT_EQ(found[0].layer, "y");
+    EXPECT_EQ(found[0].tensor, "hidden");
+    EXPECT_THAT(found[0].cause.text, HasSubstr("the scale is the file's own, of 'Q_pair'"));
+    EXPECT_TRUE(has_flag(found[0], "--keep-float 'Q_pair'"));
+    for (const Fix& f : found[0].fixes) EXPECT_NE(f.flag.find("--method"), 0u);
+  }
 }
 
 TEST(Causes, AScaleFarTooLarge) {
@@ -278,6 +307,62 @@ TEST(Fixes, AreRankedByDecibelsForTheTimeTheyCost) {
   fixes = {fix_of("lost", -1, 0, true)};  // nobody would paste it
   rank(fixes);
   EXPECT_TRUE(fixes.empty());
+}
+
+// A range that the samples exceed because the model was calibrated on others.
+TEST(Fixes, AMethodAloneDoesNotMendTheRangeOfOtherData) {
+  ConcludeOptions options;
+  options.calibration_flag = "--recalib 'data'";
+  Layers layers;
+  for (const double top : {0.4, 1.2}) {
+    layers.hidden = params(top / 255);
+    const auto found = findings_of(layers, 6, options);
+    ASSERT_FALSE(found.empty());
+    EXPECT_TRUE(has_flag(found[0], "--recalib 'data'")) << top;
+    for (const Fix& f : found[0].fixes) EXPECT_NE(f.flag.find("--method"), 0u) << top;
+  }
+}
+
+TEST(Fixes, NoEstimateExceedsWhatTheLayerWinsInFloat) {
+  ConcludeOptions options;
+  options.calibration_flag = "--recalib 'data'";
+  Layers layers;
+  layers.hidden = params(1.2 / 255);
+  const Graph reference = layers.build(false);
+  auto samples = normal_samples(reference, 6);
+  const auto a = model_of(reference), b = model_of(layers.build(true));
+  const auto comparison = compare(a, b, samples);
+  const auto facts = measure_facts(a, b, samples);
+  auto found = sensitivity(a, b, samples);
+  ASSERT_TRUE(comparison.ok() && facts.ok() && found.ok());
+  for (const double gain : {3.0, 1.0, -1.0}) {
+    for (LayerSensitivity& s : *found)
+      if (s.name == "y") s.gain_outputs_db = {gain};
+    const auto findings = conclude(*comparison, *facts, *found, options);
+    ASSERT_FALSE(findings.empty());
+    bool estimated = false;
+    for (const Fix& f : findings[0].fixes) {
+      if (f.measured || f.flag.find("--recalib") == 0) continue;  // the latter mends all tensors
+      estimated = true;
+      EXPECT_THAT(f.mends, ElementsAre("y")) << f.flag;
+      ASSERT_TRUE(f.gained_db);
+      EXPECT_LE(*f.gained_db, std::max(gain, 0.0)) << f.flag;
+    }
+    EXPECT_TRUE(estimated || gain < 0);
+  }
+}
+
+TEST(Fixes, OnlyEstimatesAreBounded) {
+  Fix f = fix_of("f", 5, 0);
+  bound(f, 7);
+  EXPECT_EQ(f.gained_db, 5);
+  bound(f, 2);
+  EXPECT_EQ(f.gained_db, 2);
+  bound(f, -3);
+  EXPECT_EQ(f.gained_db, 0);
+  f = fix_of("f", 5, 0, true);
+  bound(f, 2);
+  EXPECT_EQ(f.gained_db, 5);
 }
 
 TEST(Fixes, SayWhatIsMeasuredAndWhatIsNot) {

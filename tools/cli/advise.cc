@@ -196,19 +196,23 @@ std::size_t probed_samples(const quant::Comparison& c) {
   return std::clamp(kProbedNumbers / one, kLeastProbed, kMostProbed);
 }
 
-// Fixes that leave layers float and nothing else are measured, where they were estimated; then
-// ranked again.
+// Fixes that leave layers float and nothing else are measured, where they were estimated; other
+// estimates are bounded by what the layers they mend win in float. Then all are ranked again.
 Status measure_fixes(std::shared_ptr<const exec::Model> reference,
                      std::shared_ptr<const exec::Model> other, quant::SampleSource& samples,
                      std::size_t probed, int threads, Progress& progress,
                      std::vector<quant::Finding>& findings) {
   std::vector<quant::Fix*> fixes;
   std::vector<std::vector<std::string>> groups;
+  std::vector<std::size_t> group_of;  // of each fix
   for (quant::Finding& f : findings)
     for (quant::Fix& fix : f.fixes) {
-      if (fix.layers.empty() || fix.measured) continue;
+      const std::vector<std::string>& layers = fix.layers.empty() ? fix.mends : fix.layers;
+      if (layers.empty() || fix.measured) continue;
       fixes.push_back(&fix);
-      groups.push_back(fix.layers);
+      const auto same = std::find(groups.begin(), groups.end(), layers);
+      group_of.push_back(static_cast<std::size_t>(same - groups.begin()));
+      if (same == groups.end()) groups.push_back(layers);
     }
   if (groups.empty()) return ok_status();
   quant::GroupGainOptions o;
@@ -216,10 +220,14 @@ Status measure_fixes(std::shared_ptr<const exec::Model> reference,
   o.threads = threads;
   o.progress = [&](std::size_t done, std::size_t total) { progress("fixes", done, total); };
   FOLD8_TRY(const auto gains, quant::group_gains(reference, other, samples, groups, o));
-  for (std::size_t i = 0; i < gains.size(); ++i) {
-    if (!gains[i]) continue;
-    fixes[i]->gained_db = gains[i];
-    fixes[i]->measured = true;
+  for (std::size_t i = 0; i < fixes.size(); ++i) {
+    const auto gain = gains[group_of[i]];
+    if (!gain) continue;
+    fixes[i]->measured = !fixes[i]->layers.empty();
+    if (fixes[i]->measured)
+      fixes[i]->gained_db = gain;
+    else
+      quant::bound(*fixes[i], *gain);
   }
   for (quant::Finding& f : findings) quant::rank(f.fixes);
   return ok_status();
