@@ -22,7 +22,6 @@ constexpr double kFairSqnrDb = 30;
 constexpr double kGoodSqnrDb = 40;             // nothing to gain that anybody would see
 constexpr double kLeastRotationGain = 1.58;    // 2 dB, of the expected error of a tensor's readers
 constexpr double kLeastRotationGainOn = 1.26;  // 1 dB, where it is asked for
-constexpr double kTargetMarginDb = 1.5;        // other samples are worse
 constexpr std::size_t kMeanSamples = 64;
 
 // Something below `enough` was measured.
@@ -237,9 +236,7 @@ Status Attempts::try_static(const Base& base, Attempt& best) {
 
 Status Attempts::try_rotated(const Base& base, Attempt& best) {
   const bool always = options_.rotate == Rotation::on;
-  const double enough =
-      always ? kGoodSqnrDb
-             : std::max(kFairSqnrDb, options_.target.sqnr_db.value_or(0) + kTargetMarginDb);
+  const double enough = always ? kGoodSqnrDb : kFairSqnrDb;
   if (options_.rotate == Rotation::off || !can_gain(best, enough) ||
       !rounds_per_token(base.graph, chosen_.activations))
     return ok_status();

@@ -17,6 +17,7 @@ std::string origin_text(const std::string& smoothing, const QuantizeOptions& o) 
   if (o.activations == Activations::static_) add("activations static");
   add(o.streams == Streams::f32 ? "streams f32" : "streams u8");
   if (o.attention == AttentionProducts::f32) add("attention f32");
+  if (!o.rotated_inputs.empty()) add("rotated");
   return text;
 }
 
@@ -125,6 +126,18 @@ Status Search::choose_origin(const graph::Graph& fused) {
   FOLD8_TRY(const double first, prefer(0));
   (void)first;
   const auto done = [this] { return preferred_->severity <= 1; };
+  // Rotated rows take a little time, layers in float much more.
+  Rotation rotate = options_.rotate;
+  const auto& base = origins_[0].source->attempts.base();
+  if (rotate == Rotation::automatic && !done() &&
+      rounds_per_token(base.graph, origins_[0].options.activations)) {
+    ConvertOptions o = without_target(options_);
+    o.rotate = Rotation::on;
+    FOLD8_TRY(const std::size_t added, add_origin(fused, std::move(o), ""));
+    FOLD8_TRY(const double severity, prefer(added));
+    (void)severity;
+    if (preferred_->origin == added) rotate = Rotation::on;
+  }
   if (!options_.smooth.alpha && !options_.smooth.off)
     for (const auto& [alpha, what] : {std::pair{std::optional(0.5), "smoothing 0.5"},
                                       std::pair{std::optional(0.75), "smoothing 0.75"},
@@ -133,6 +146,7 @@ Status Search::choose_origin(const graph::Graph& fused) {
       ConvertOptions o = without_target(options_);
       o.smooth.alpha = alpha;
       o.smooth.off = !alpha;
+      o.rotate = rotate;
       FOLD8_TRY(const std::size_t added, add_origin(fused, std::move(o), what));
       FOLD8_TRY(const double severity, prefer(added));
       (void)severity;
