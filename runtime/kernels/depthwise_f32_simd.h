@@ -175,8 +175,7 @@ depthwise_pixels_fn<Arch>* depthwise_known(const ConvShape& s) {
   if (s.kernel[2] == 3 && s.stride[2] == 2) return &depthwise_pixels<Arch, 3, 2>;
   if (s.kernel[2] == 5 && s.stride[2] == 1) return &depthwise_pixels<Arch, 5, 1>;
   if (s.kernel[2] == 5 && s.stride[2] == 2) return &depthwise_pixels<Arch, 5, 2>;
-  if (Width256<Arch> && s.kernel[2] == 7 && s.stride[2] == 1)
-    return &depthwise_pixels < Arch, Width256<Arch> ? 7 : 0, 1 > ;
+  if (s.kernel[2] == 7 && s.stride[2] == 1) return &depthwise_pixels<Arch, 7, 1>;
   return nullptr;
 }
 
