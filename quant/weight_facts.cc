@@ -94,6 +94,8 @@ std::optional<WeightFacts> weight_facts(const Graph& reference, const Node& refe
                                         const Rounding* input) {
   if (other_node.inputs.size() < 2 || !other.is_constant(other_node.inputs[1])) return std::nullopt;
   if (reads_rotated(other, other_node)) return std::nullopt;
+  // A quantizer that standardises its input took factors which the reference's weights may hold.
+  if (input != nullptr && !input->affine_scale.empty()) return std::nullopt;
   auto w = float_weights(reference, reference_node);
   const TensorType& type = other.type(other_node.inputs[1]);
   if (!w || reference_node.op.index() != other_node.op.index()) return std::nullopt;

@@ -521,6 +521,13 @@ def causes(t):
     if named:
         status, text = t.fold8.start(*shlex.split(named[1]))
         t.checks.expect(status == 0 and re.search('try: +--', text), f'one pass: the named command runs: status {status}')
+    # The quantizer of such an input takes factors that the float network has in its weights: these are no clipped weights.
+    data = one_image(8)
+    shifted = t.npz('shifted.npz', **{name: x * 255 - 128 for name, x in data.items()})
+    other = t.convert(CNN, '--calib', shifted, '--stacked')
+    t.fold8(*other)
+    _, text = t.fold8.start('report', CNN, other[other.index('-o') + 1], '--data', calib, '--stacked')
+    t.checks.expect('other data' in text and 'outside their codes' not in text, 'causes: weights are not blamed for what data did')
 
 
 def results(t, good):
