@@ -93,7 +93,7 @@ class ScaleTooSmall(Case):
 
 class OutlierChannel(Case):
     network, kind = "minilm_l3", "outlier_channel"
-    arguments = ("--smooth", "off")
+    arguments = ("--smooth", "off", "--rotate", "off")  # either would mend it
     block = "/model/model.0/auto_model/encoder/layer.1/"
     layers = (f"{block}intermediate/intermediate_act_fn/Mul_1_output_0",)
 
