@@ -1,7 +1,5 @@
 // What the samples decide behind the first attempt: steps that each try something else, and keep it
 // where it helps.
-#include <algorithm>
-
 #include "fusion/attempts.h"
 #include "fusion/choose_rotation.h"
 #include "fusion/choose_rounding.h"

@@ -15,17 +15,14 @@ namespace fold8::fusion {
 namespace {
 
 constexpr std::size_t kTries = 6;
-constexpr std::size_t kLeastRankSamples = 2, kMostRankSamples = 12;
-constexpr std::size_t kRankNumbers = 1 << 14;  // judged numbers that are enough to rank by
-constexpr double kLeastGainDb = 1.5;           // float layers are slower: they have to pay
-constexpr double kConversionShare = 0.01;      // of all multiply-adds
-constexpr double kLeastMissDb = 0.5;           // of the next guess
+constexpr std::size_t kLeastRankSamples = 2;
+constexpr double kLeastGainDb = 1.5;       // float layers are slower: they have to pay
+constexpr double kConversionShare = 0.01;  // of all multiply-adds
+constexpr double kLeastMissDb = 0.5;       // of the next guess
 
-std::size_t rank_samples(const FloatOutputs& kept) {
+std::size_t samples_to_rank_on(const FloatOutputs& kept) {
   if (kept.samples.empty()) return kLeastRankSamples;
-  const std::size_t numbers = kept.bytes / kept.samples.size() / sizeof(float);
-  return std::clamp(kRankNumbers / std::max<std::size_t>(numbers, 1), kLeastRankSamples,
-                    kMostRankSamples);
+  return rank_samples(kept.bytes / kept.samples.size() / sizeof(float), kLeastRankSamples);
 }
 
 // Of all multiply-adds, those of the first k of `order`.
@@ -58,8 +55,6 @@ std::size_t affordable(const std::vector<FloatChoice>& choices,
   return k;
 }
 
-double ratio_of(double db) { return kernels::exp_f64(db / 10 * kernels::log_f64(10)); }
-
 // The fewest, more than k, that make up for `severity` (error over what is allowed) if errors add
 // up as they do alone.
 std::size_t enough(const std::vector<double>& noise, const std::vector<std::size_t>& order,
@@ -83,7 +78,7 @@ Result<std::vector<double>> Attempts::layer_noises(const Base& base,
   o.calibration = base.table ? &*base.table : nullptr;
   RankOptions how;
   how.judged = judged_tensors(model->graph(), false);
-  how.samples = rank_samples(*base.outputs);
+  how.samples = samples_to_rank_on(*base.outputs);
   how.threads = options_.threads;
   how.progress = [this](std::size_t done, std::size_t total) {
     log_.progress("rank layers", done, total);
@@ -107,7 +102,7 @@ Status Attempts::try_float_layers(const Base& base, Attempt& best) {
   for (std::size_t i = 0, k = 0; i < kTries && k < most; ++i) {
     const double db = (found ? found->score : best.score).worst_sqnr_db.value_or(before);
     const double short_of = std::max(options_.poor_sqnr_db - db, kLeastMissDb);
-    k = std::min(enough(noise, order, k, ratio_of(short_of)), most);
+    k = std::min(enough(noise, order, k, energy_ratio(short_of)), most);
     QuantizeOptions o = chosen_;
     for (std::size_t j = 0; j < k; ++j)
       o.also_float.emplace(choices[order[j]].name,

@@ -1,7 +1,5 @@
 #include "fusion/judged_outputs.h"
 
-#include <optional>
-
 namespace fold8::fusion {
 namespace {
 
@@ -11,12 +9,6 @@ using graph::ValueId;
 bool is_plain_f32(const Graph& g, ValueId v) {
   const TensorType& t = g.type(v);
   return t.dtype == DType::f32 && !t.quant && t.layout == Layout::plain && !g.is_constant(v);
-}
-
-std::optional<ValueId> value_named(const Graph& g, const std::string& name) {
-  for (ValueId v = 0; v < g.value_count(); ++v)
-    if (g.value(v).name == name) return v;
-  return std::nullopt;
 }
 
 }  // namespace
@@ -61,9 +53,9 @@ bool judge_by(Graph& g, const std::vector<std::string>& names) {
       outputs.push_back(g.outputs[i]);
       continue;
     }
-    const auto v = value_named(g, names[i]);
-    if (!v || !is_plain_f32(g, *v)) return false;
-    outputs.push_back(*v);
+    const ValueId v = g.find_value(names[i]);
+    if (v == graph::kNoValue || !is_plain_f32(g, v)) return false;
+    outputs.push_back(v);
   }
   g.outputs = std::move(outputs);
   return true;

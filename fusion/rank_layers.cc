@@ -13,6 +13,9 @@
 namespace fold8::fusion {
 namespace {
 
+constexpr std::size_t kMostRankSamples = 12;
+constexpr std::size_t kRankNumbers = 1 << 14;  // judged numbers that are enough to rank by
+
 using graph::Graph;
 using graph::kNoValue;
 using graph::Node;
@@ -63,11 +66,17 @@ void readers(const Graph& g, const std::vector<std::vector<NodeId>>& consumers,
 double noise_of(const quant::LayerSensitivity& s) {
   double most = 0;
   for (const auto& db : s.alone_outputs_db)
-    if (db) most = std::max(most, kernels::exp_f64(-*db / 10 * kernels::log_f64(10)));
+    if (db) most = std::max(most, energy_ratio(-*db));
   return most;
 }
 
 }  // namespace
+
+std::size_t rank_samples(std::size_t numbers, std::size_t least) {
+  return std::clamp(kRankNumbers / std::max<std::size_t>(numbers, 1), least, kMostRankSamples);
+}
+
+double energy_ratio(double db) { return kernels::exp_f64(db / 10 * kernels::log_f64(10)); }
 
 Result<std::vector<FloatChoice>> float_choices(const Graph& g,
                                                std::shared_ptr<const exec::Model> float_model,

@@ -37,6 +37,13 @@ struct RankOptions {
   std::function<void(std::size_t done, std::size_t total)> progress;  // may be null
 };
 
+// Samples to rank on: enough for the judged numbers of all of them, at least `least` and no more
+// than ranking is worth. `numbers`: of one sample.
+std::size_t rank_samples(std::size_t numbers, std::size_t least);
+
+// The energy that so many decibels stand for: 10 ^ (db / 10).
+double energy_ratio(double db);
+
 // Noise of each choice, for these options: its error's share of the energy of an output, alone; of
 // the worst output. What operators between layers lose by reading codes (u8
 // streams) counts for the layers behind them, which are why they do.

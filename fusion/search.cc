@@ -123,8 +123,7 @@ Result<double> Search::prefer(std::size_t origin) {
 // What the options left open and costs nothing at run time. Nothing is tried once all layers in
 // INT8 meet the target.
 Status Search::choose_origin(const graph::Graph& fused) {
-  FOLD8_TRY(const double first, prefer(0));
-  (void)first;
+  FOLD8_CHECK_OK(prefer(0));
   const auto done = [this] { return preferred_->severity <= 1; };
   // Rotated rows take a little time, layers in float much more.
   Rotation rotate = options_.rotate;
@@ -134,8 +133,7 @@ Status Search::choose_origin(const graph::Graph& fused) {
     ConvertOptions o = without_target(options_);
     o.rotate = Rotation::on;
     FOLD8_TRY(const std::size_t added, add_origin(fused, std::move(o), ""));
-    FOLD8_TRY(const double severity, prefer(added));
-    (void)severity;
+    FOLD8_CHECK_OK(prefer(added));
     if (preferred_->origin == added) rotate = Rotation::on;
   }
   if (!options_.smooth.alpha && !options_.smooth.off)
@@ -148,8 +146,7 @@ Status Search::choose_origin(const graph::Graph& fused) {
       o.smooth.off = !alpha;
       o.rotate = rotate;
       FOLD8_TRY(const std::size_t added, add_origin(fused, std::move(o), what));
-      FOLD8_TRY(const double severity, prefer(added));
-      (void)severity;
+      FOLD8_CHECK_OK(prefer(added));
     }
   if (options_.quantize.method == quant::Method::automatic)
     for (const quant::Method method : {quant::Method::mse, quant::Method::percentile,
@@ -169,8 +166,7 @@ Status Search::choose_origin(const graph::Graph& fused) {
       if (done() || per_token == (activations == Activations::dynamic)) continue;
       QuantizeOptions o = from.options;
       o.activations = activations;
-      FOLD8_TRY(const double severity, prefer(add_origin(preferred_->origin, std::move(o))));
-      (void)severity;
+      FOLD8_CHECK_OK(prefer(add_origin(preferred_->origin, std::move(o))));
     }
   return ok_status();
 }

@@ -173,12 +173,10 @@ double Search::severity_of(const Sums& s) const {
     return lowest;
   };
   const auto db_less = [](double db) { return db - kMarginDb; };
-  const auto cosine_less = [](double c) {
-    return 1 - (1 - c) * kernels::exp_f64(kMarginDb / 10 * kernels::log_f64(10));
-  };
+  const auto cosine_less = [](double c) { return 1 - (1 - c) * energy_ratio(kMarginDb); };
   double most = 0;
   if (const auto db = target_.sqnr_db ? counts(sqnr_db, db_less) : std::nullopt)
-    most = kernels::exp_f64((*target_.sqnr_db - *db) / 10 * kernels::log_f64(10));
+    most = energy_ratio(*target_.sqnr_db - *db);
   if (const auto cos = target_.cosine ? counts(cosine, cosine_less) : std::nullopt)
     most = std::max(most, (1 - *cos) / std::max(1 - *target_.cosine, 1e-300));
   if (target_.accuracy_drop) {

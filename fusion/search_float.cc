@@ -7,8 +7,7 @@
 namespace fold8::fusion {
 namespace {
 
-constexpr std::size_t kMostRankSamples = 12;   // that layers are ranked on
-constexpr std::size_t kRankNumbers = 1 << 14;  // judged numbers that are enough to rank by
+constexpr std::size_t kLeastRankSamples = 4;
 constexpr std::size_t kMostBisections = 12;
 constexpr std::size_t kMostTakenBack = 16;  // layers that are tried in INT8 again
 constexpr double kLeastSaved =
@@ -33,7 +32,7 @@ Status Search::rank(std::size_t origin) {
   RankOptions how;
   how.judged = search_.judged;
   FOLD8_TRY(const std::size_t numbers, scorer_->numbers());
-  how.samples = std::clamp<std::size_t>(kRankNumbers / numbers, 4, kMostRankSamples);
+  how.samples = rank_samples(numbers, kLeastRankSamples);
   how.threads = options_.threads;
   FOLD8_TRY(o.noise, noises(base.graph, o.source->float_model, options, choices_,
                             samples_.calibration, how));

@@ -20,8 +20,7 @@ Result<Window> window_of(const graph::Conv& op, const Shape& w) {
 // stride.
 constexpr std::int64_t kMostPhases = 65536;
 
-Status check_strides(const graph::Conv& op, const Window& w) {
-  if (!op.transposed) return ok_status();
+Status check_strides(const Window& w) {
   std::int64_t phases = 1;
   for (int i = 0; i < w.axes; ++i)
     if (__builtin_mul_overflow(phases, w.stride[i], &phases) || phases > kMostPhases)
@@ -82,12 +81,17 @@ Status check_lists(const graph::Conv& op, int axes) {
   return ok_status();
 }
 
+Status check_transposed(const graph::Conv& op, const Window& w) {
+  if (!op.transposed) return ok_status();
+  FOLD8_CHECK_OK(check_strides(w));
+  return check_lists(op, w.axes);
+}
+
 }  // namespace
 
 Result<Shape> conv_output_shape(const graph::Conv& op, const Shape& x, const Shape& w) {
   FOLD8_TRY(const Window win, window_of(op, w));
-  FOLD8_CHECK_OK(check_strides(op, win));
-  if (op.transposed) FOLD8_CHECK_OK(check_lists(op, win.axes));
+  FOLD8_CHECK_OK(check_transposed(op, win));
   Shape y;
   y.push_back(x[0]);
   y.push_back(op.transposed ? w[1] * Dim(op.group) : w[0]);
@@ -132,8 +136,7 @@ Result<kernels::ConvShape> weight_part(const graph::Conv& op, const Shape& w, co
                          to_string(w));
   s.out_channels = op.transposed ? w.extent(1) * op.group : w.extent(0);
   s.in_channels = op.transposed ? w.extent(0) : w.extent(1) * op.group;
-  FOLD8_CHECK_OK(check_strides(op, win));
-  if (op.transposed) FOLD8_CHECK_OK(check_lists(op, axes));
+  FOLD8_CHECK_OK(check_transposed(op, win));
   for (int i = 0; i < axes; ++i) {
     const int to = 3 - axes + i;
     s.kernel[to] = w.extent(2 + i);
